@@ -28,8 +28,8 @@ sys.path.insert(0, str(ROOT))
 from bench.analysis_bench import FIVE, OURS, RECORDED  # noqa: E402
 from bench.big_report import big_report  # noqa: E402
 from bench.cost import Cost, cost  # noqa: E402
+from gpu_profile.formats.table_formats import to_text  # noqa: E402
 from gpu_profile.table import Cell, Column, Table  # noqa: E402
-from gpu_profile.table_formats import to_text  # noqa: E402
 
 # 405 copies of a recorded report are 2.4 million kernels and 480 MB, 168 copies a million kernels.
 BIG, MILLION, RANKS = 405, 168, 8

@@ -24,8 +24,8 @@ sys.path.insert(0, str(ROOT))
 
 from bench.big_report import big_report  # noqa: E402
 from bench.cost import Cost, Failed, cost  # noqa: E402
+from gpu_profile.formats.table_formats import to_text  # noqa: E402
 from gpu_profile.table import Cell, Column, Table  # noqa: E402
-from gpu_profile.table_formats import to_text  # noqa: E402
 
 RECORDED = ROOT / "tests/data/h200x4-ddp"
 FIVE = "cuda_gpu_kern_sum,cuda_api_sum,cuda_gpu_mem_time_sum,nvtx_sum,cuda_kern_exec_sum"
@@ -44,7 +44,7 @@ OURS = """
 import sys
 from gpu_profile.analysis.store.database import Database
 from gpu_profile.analysis.tables.by_name import ANALYSES
-from gpu_profile.table_formats import to_csv
+from gpu_profile.formats.table_formats import to_csv
 with Database.open(sys.argv[1]) as database:
     for name in sys.argv[2].split(","):
         sys.stdout.write(to_csv(ANALYSES[name].table(database)))

@@ -19,8 +19,8 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
 from gpu_profile.analysis.compare.significance import Samples, compare_medians  # noqa: E402
+from gpu_profile.formats.table_formats import to_text  # noqa: E402
 from gpu_profile.table import Cell, Column, Table  # noqa: E402
-from gpu_profile.table_formats import to_text  # noqa: E402
 
 SEED, STEP_SPREAD, CORRELATION, FAIL_OVER = 15, 0.03, 0.5, 0.05
 SPREADS, RUNS = (0.005, 0.01, 0.02, 0.03, 0.06), (1, 2, 3, 5, 10)

@@ -25,6 +25,7 @@ sys.path[:0] = [str(ROOT)]
 
 from gpu_profile import process  # noqa: E402
 from gpu_profile.command import Command, make_command  # noqa: E402
+from gpu_profile.formats.table_formats import to_text  # noqa: E402
 from gpu_profile.image import auto  # noqa: E402
 from gpu_profile.image import build as image  # noqa: E402
 from gpu_profile.image import downloads as machine  # noqa: E402
@@ -33,7 +34,6 @@ from gpu_profile.image.build import BuildxOptions  # noqa: E402
 from gpu_profile.settings import settings  # noqa: E402
 from gpu_profile.settings.settings import Settings  # noqa: E402
 from gpu_profile.table import Column, Table  # noqa: E402
-from gpu_profile.table_formats import to_text  # noqa: E402
 
 TESTS: dict[str, bool | str] = {
     "INSTALL_TESTS": True,

@@ -19,8 +19,8 @@ from bench.big_report import big_report  # noqa: E402
 from bench.cost import cost  # noqa: E402
 from gpu_profile.analysis.store.database import Database  # noqa: E402
 from gpu_profile.analysis.store.schema import KERNEL  # noqa: E402
+from gpu_profile.formats.table_formats import to_text  # noqa: E402
 from gpu_profile.table import Cell, Column, Table  # noqa: E402
-from gpu_profile.table_formats import to_text  # noqa: E402
 
 RECORDED = ROOT / "tests/data/h200x4-ddp"
 COLUMNS = (

@@ -7,11 +7,11 @@ from pathlib import Path
 
 from gpu_profile import process
 from gpu_profile.analysis.multi_report.work import ReportSource
-from gpu_profile.analysis.store.open_report import is_url
+from gpu_profile.analysis.store.files.open_report import is_url
 from gpu_profile.api.run import Run
-from gpu_profile.runs.open_reports import open_reports
 from gpu_profile.runs.record import find_run
-from gpu_profile.runs.report_files import find_reports, needs_export
+from gpu_profile.runs.reports.open_reports import open_reports
+from gpu_profile.runs.reports.report_files import find_reports, needs_export
 from gpu_profile.settings.lookup import find_settings_file
 from gpu_profile.settings.settings import NAMES, Settings, load_settings
 from gpu_profile.verbs.reading.export import export_report

@@ -7,8 +7,8 @@ from gpu_profile.analysis.compare.compare import Comparison
 from gpu_profile.analysis.findings.diagnosis import Diagnosis
 from gpu_profile.analysis.findings.finding import Finding
 from gpu_profile.api.html import describe_html, format_html
+from gpu_profile.formats.table_formats import format_texts, to_text
 from gpu_profile.table import Table
-from gpu_profile.table_formats import format_texts, to_text
 
 if TYPE_CHECKING:
     import pandas

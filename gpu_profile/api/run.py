@@ -15,7 +15,7 @@ from gpu_profile.api.html import describe_html
 from gpu_profile.api.results import RunComparison, RunFindings, RunTable
 from gpu_profile.errors import SettingsError, did_you_mean
 from gpu_profile.runs.baseline import describe_cost_of, find_control_of
-from gpu_profile.runs.open_reports import Reading
+from gpu_profile.runs.reports.open_reports import Reading
 from gpu_profile.table import Column
 from gpu_profile.verbs.reading.compared_run import ComparedRun, make_compared_run
 

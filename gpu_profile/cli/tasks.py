@@ -25,8 +25,8 @@ from invoke.program import Program
 from invoke.tasks import Task
 
 from gpu_profile import __version__
-from gpu_profile.cli import usage
 from gpu_profile.cli.early_signals import end_early
+from gpu_profile.cli.help_text import usage
 from gpu_profile.cli.program import CLONE_ONLY
 from gpu_profile.cli.table import VERBS
 from gpu_profile.cli.verb import Option, Verb, VerbOptions
@@ -215,7 +215,7 @@ def _answer_help(core: ParseResult, verbs: Sequence[Verb]) -> None:
     named = _find_named_help(core, {verb.name for verb in verbs})
     if named is None:
         return
-    from gpu_profile.cli import help as help_text  # for help only
+    from gpu_profile.cli.help_text import help as help_text  # for help only
 
     if not named:
         print(help_text.render_program_help(verbs), end="")
@@ -245,7 +245,7 @@ def _answer_shell(shell: str | None) -> NoReturn:
 
     Invoke's own completion has no values of flags, and offers verbs among the words of a job.
     """
-    from gpu_profile.cli import complete  # slow, for the shell only
+    from gpu_profile.cli.completion import complete  # slow, for the shell only
 
     if shell:
         try:

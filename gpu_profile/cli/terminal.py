@@ -80,7 +80,7 @@ def print_tables(tables: Sequence[Table], form: str, names: str = "short") -> No
     With `names` "short", names of kernels are shortened to fit a line of text; with "full" they
     are not. CSV and JSON have full names. Raises SettingsError for other forms or names.
     """
-    from gpu_profile import table_formats
+    from gpu_profile.formats import table_formats
 
     if names not in ("short", "full"):
         raise SettingsError(f"--names {names!r} is not known", "Use short or full")

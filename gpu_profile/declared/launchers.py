@@ -77,7 +77,7 @@ def _make_kubernetes_row(name: str, path: str) -> LauncherRow:
 
 
 ROWS: tuple[LauncherRow, ...] = (
-    LauncherRow(name="docker", path="docker.DockerLauncher"),
+    LauncherRow(name="docker", path="docker.launcher.DockerLauncher"),
     LauncherRow(name="host", path="host.HostLauncher", flags=(_make_workdir("SSH_WORKDIR"),)),
     LauncherRow(
         name="ssh",

@@ -30,7 +30,7 @@ from gpu_profile.kubernetes.marks import (
     is_ours,
 )
 from gpu_profile.launchers.kubernetes import nsys_probe, state
-from gpu_profile.launchers.kubernetes.job import KubernetesObject
+from gpu_profile.launchers.kubernetes.job.job import KubernetesObject
 from gpu_profile.launchers.kubernetes.node import STOP
 from gpu_profile.launchers.kubernetes.pod_options import PodOptions
 from gpu_profile.launchers.kubernetes.state import Kind

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from gpu_profile.analysis.store.temporary import TemporaryFolder
+from gpu_profile.analysis.store.files.temporary import TemporaryFolder
 from gpu_profile.command import ENGINE, Command
 from gpu_profile.engine.api import Auth
 from gpu_profile.errors import RegistryError

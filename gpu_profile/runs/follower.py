@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from gpu_profile import files, process
-from gpu_profile.analysis.store import temporary
+from gpu_profile.analysis.store.files import temporary
 from gpu_profile.errors import EngineAwayError, JobError, SettingsError
 from gpu_profile.launcher import JobState, JobStatus, Launcher
 from gpu_profile.progress import Progress

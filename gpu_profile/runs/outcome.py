@@ -14,7 +14,7 @@ from gpu_profile.launcher import JobState, JobStatus, Launcher
 from gpu_profile.redact import CommandLine
 from gpu_profile.runs import baseline, output_log
 from gpu_profile.runs.record import OUTPUT_FILE, ReportSummary, RunRecord
-from gpu_profile.runs.reports import Report, check_events, check_ranks, has_recordings
+from gpu_profile.runs.reports.validate import Report, check_events, check_ranks, has_recordings
 
 STOPPED = "stopped by you"
 _BY_SIGNAL = 128  # a shell's exit code of a program that a signal ended is this and the signal

@@ -23,8 +23,6 @@ from gpu_profile.job import Handle, Job, NsysPlan
 from gpu_profile.launcher import JobState, JobStatus, Launcher
 from gpu_profile.progress import Progress
 from gpu_profile.runs import job_note, output_log, record
-from gpu_profile.runs import reports as report
-from gpu_profile.runs.export_report import export_fetched
 from gpu_profile.runs.follower import Follower, watch_job
 from gpu_profile.runs.outcome import (
     STOPPED,
@@ -35,6 +33,8 @@ from gpu_profile.runs.outcome import (
     predict_handle,
 )
 from gpu_profile.runs.record import OUTPUT_FILE, RunRecord
+from gpu_profile.runs.reports import validate as report
+from gpu_profile.runs.reports.export_report import export_fetched
 
 # nsys may work 3600 s on a long recording. A second Ctrl-C leaves at once.
 _STOP_S = 3900.0

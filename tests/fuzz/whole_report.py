@@ -18,7 +18,7 @@ from gpu_profile.analysis.store.database import MISSING, Database
 from gpu_profile.analysis.tables.analysis import Analysis
 from gpu_profile.analysis.tables.by_name import ANALYSES, OURS
 from gpu_profile.errors import GpuProfileError
-from gpu_profile.runs.open_reports import open_reports
+from gpu_profile.runs.reports.open_reports import open_reports
 from tests.fuzz.child import Outcome
 
 COLUMNS = {

@@ -17,7 +17,7 @@ from gpu_profile.command import make_command
 from gpu_profile.job import PRESETS, Preset, ProfileSpec
 from gpu_profile.nsys import export, options
 from gpu_profile.nsys.python_functions import Attributes, make_trace_file
-from gpu_profile.runs.export_report import run_export
+from gpu_profile.runs.reports.export_report import run_export
 from tests.unit.agent.wrapper import Wrapper, python
 
 pytestmark = pytest.mark.nsys

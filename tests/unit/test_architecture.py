@@ -20,17 +20,17 @@ MOST_FILES, MOST_LINES, MOST_FUNCTION_LINES, MEDIAN_FUNCTION_LINES = 16, 300, 40
 LIBRARY_USERS = {
     "subprocess": {"process.py"},
     "docker": {"engine/api.py"},
-    "boto3": {"registry/ecr.py", "analysis/store/open_report.py"},
+    "boto3": {"registry/ecr.py", "analysis/store/files/open_report.py"},
     "invoke": {"cli/tasks.py"},
 }
 
 FLOORS = """
 carrier printable signals
-analysis/arrays command errors function_names progress redact table
+analysis/arrays command errors progress redact table
 declared files remote_host
 pins
 components
-analysis/step_search analysis/store kubernetes process schemas table_formats
+analysis/step_search analysis/store formats kubernetes process schemas
 analysis/kineto analysis/tables job program_output
 analysis/activity analysis/nsys_tables analysis/multi_report nccl nsys settings
 analysis/counters analysis/host analysis/modules launcher
@@ -56,8 +56,7 @@ SCRIPT_FLOOR = {
 }
 """The folders of Container-Root. A script imports siblings, and packages beside it."""
 ANALYSIS_NEEDS = {
-    *("analysis", "errors", "files", "function_names", "printable", "redact", "table"),
-    "table_formats",
+    *("analysis", "errors", "files", "formats", "printable", "redact", "table"),
 }
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from gpu_profile.function_names import shorten_name, shorten_names, split_name
+from gpu_profile.formats.function_names import shorten_name, shorten_names, split_name
 
 COPY = (
     "void at::native::elementwise_kernel<(int)128, (int)2, void at::native::gpu_kernel_impl_nocast<"

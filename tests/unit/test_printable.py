@@ -14,10 +14,10 @@ from gpu_profile.analysis.findings.diagnosis import Diagnosis
 from gpu_profile.analysis.findings.finding import Finding
 from gpu_profile.analysis.page.parts import data_table
 from gpu_profile.errors import ReportError
+from gpu_profile.formats.table_formats import to_json, to_text
 from gpu_profile.printable import printable, printable_json, printable_lines
 from gpu_profile.progress import Progress
 from gpu_profile.table import Column, Table
-from gpu_profile.table_formats import to_json, to_text
 
 HOSTILE = "k\x1b]0;owned\x07\x9b2J\r\n\u202e|`<script>[a](http://evil)@all``"
 

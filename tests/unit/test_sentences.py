@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from gpu_profile.launchers.kubernetes import job_status
+from gpu_profile.launchers.kubernetes.job import job_status
 from gpu_profile.launchers.slurm import sbatch
 from gpu_profile.launchers.slurm import state as slurm_state
 

@@ -9,8 +9,8 @@ from gpu_profile.analysis.store.database import Database
 from gpu_profile.analysis.tables.analysis import Scope
 from gpu_profile.analysis.tables.by_name import ANALYSES
 from gpu_profile.analysis.tables.views import filter_rows, select_top
+from gpu_profile.formats.table_formats import to_csv, to_json, to_text
 from gpu_profile.table import Column, Table
-from gpu_profile.table_formats import to_csv, to_json, to_text
 
 REPORT = Path(__file__).parents[1] / "data" / "h200x4-ddp" / "all-ranks-one-report.sqlite.gz"
 SCOPE = {954: 0, 955: 1, 956: 2, 957: 3}

@@ -12,7 +12,7 @@ from gpu_profile.analysis.activity.states import RankStates, rank_states
 from gpu_profile.analysis.arrays.columns import list_distinct
 from gpu_profile.analysis.arrays.memo import once_each
 from gpu_profile.analysis.store.database import Database
-from gpu_profile.analysis.store.open_report import open_report
+from gpu_profile.analysis.store.files.open_report import open_report
 from gpu_profile.analysis.store.schema import NVTX, pid_of, process_of
 from gpu_profile.analysis.tables.analysis import Scope
 

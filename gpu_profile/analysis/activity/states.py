@@ -11,10 +11,10 @@ from weakref import ref
 import numpy as np
 
 from gpu_profile.analysis.activity.activity import COMMUNICATION, COMPUTE, Activity
-from gpu_profile.analysis.activity.collectives import collectives_of, match_collectives
+from gpu_profile.analysis.activity.comm.collectives import collectives_of, match_collectives
 from gpu_profile.analysis.activity.comm.lanes import Arrivals, Collectives
+from gpu_profile.analysis.activity.comm.message_sizes import reduced_bytes
 from gpu_profile.analysis.activity.idle import CAUSES, find_gaps
-from gpu_profile.analysis.activity.message_sizes import reduced_bytes
 from gpu_profile.analysis.activity.start_up import StartUp, find_start_up, steady_window
 from gpu_profile.analysis.activity.steps import Steps, find_steps
 from gpu_profile.analysis.arrays.intervals import Intervals

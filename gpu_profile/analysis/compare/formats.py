@@ -7,9 +7,9 @@ from xml.etree import ElementTree
 
 from gpu_profile.analysis.compare.compare import Comparison, SideTimes
 from gpu_profile.errors import SettingsError
+from gpu_profile.formats.table_formats import format_cell, to_text
 from gpu_profile.printable import printable
 from gpu_profile.table import Cell, Column, Table
-from gpu_profile.table_formats import format_cell, to_text
 
 MOST_ROWS = 20
 

@@ -14,6 +14,7 @@ from gpu_profile.analysis.findings.diagnosed_report import (
     replay_parts,
 )
 from gpu_profile.analysis.findings.diagnosis import Diagnosis
+from gpu_profile.analysis.findings.evidence.undecided_kernels import judge_undecided_kernels
 from gpu_profile.analysis.findings.facts.rare_pauses import measure_pauses
 from gpu_profile.analysis.findings.finding import Finding, Judgement, format_ranks
 from gpu_profile.analysis.findings.overview import overview
@@ -24,7 +25,6 @@ from gpu_profile.analysis.findings.replayed_costs import (
 )
 from gpu_profile.analysis.findings.rule import FindingRule
 from gpu_profile.analysis.findings.table import RULES
-from gpu_profile.analysis.findings.undecided_kernels import judge_undecided_kernels
 from gpu_profile.analysis.findings.view import RankView, View
 from gpu_profile.analysis.replay.plan import make_plan
 from gpu_profile.analysis.replay.run_replay import Replay

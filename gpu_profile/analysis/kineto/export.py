@@ -29,7 +29,7 @@ from gpu_profile.analysis.store.schema import (
     RUNTIME,
 )
 from gpu_profile.errors import ReportError
-from gpu_profile.function_names import split_name
+from gpu_profile.formats.function_names import split_name
 
 SCHEMA = "3.20.3"
 """Of nsys 2025.3, whose tables are written."""

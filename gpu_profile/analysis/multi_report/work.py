@@ -8,8 +8,8 @@ from typing import Any, TypeVar
 
 from gpu_profile.analysis.kineto.source import describe_source
 from gpu_profile.analysis.store.database import Database
-from gpu_profile.analysis.store.gzip_file import MOST_BYTES
-from gpu_profile.analysis.store.open_report import open_report
+from gpu_profile.analysis.store.files.gzip_file import MOST_BYTES
+from gpu_profile.analysis.store.files.open_report import open_report
 from gpu_profile.analysis.tables.analysis import Analysis, Scope
 from gpu_profile.errors import GpuProfileError, ReportError
 

@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 
 from gpu_profile.analysis.activity.cached import compute_share, states_of
 from gpu_profile.analysis.activity.comm.lanes import UNMATCHED
+from gpu_profile.analysis.activity.comm.message_sizes import bus_bandwidth
 from gpu_profile.analysis.activity.comm.roles import Group, find_groups, short_ranks
-from gpu_profile.analysis.activity.message_sizes import bus_bandwidth
 from gpu_profile.analysis.activity.states import RankSplit, RankStates, split_exposed
 from gpu_profile.analysis.arrays.intervals import Intervals
 from gpu_profile.analysis.arrays.types import IntArray

@@ -10,14 +10,14 @@ from gpu_profile.analysis.findings.diagnosis import Diagnosis
 from gpu_profile.analysis.multi_report.omissions import tell_omissions
 from gpu_profile.analysis.multi_report.parallel import collect_partials, merge_answers
 from gpu_profile.analysis.multi_report.work import Answer, Notify, Partials, ReportSource
-from gpu_profile.analysis.page.collectives import comm_sizes
 from gpu_profile.analysis.page.events import budget_of, join_pictures
-from gpu_profile.analysis.page.flame import flame_part
-from gpu_profile.analysis.page.gpu_counters import counters_part
-from gpu_profile.analysis.page.host_side import all_pictures
 from gpu_profile.analysis.page.html_text import FOLDED, SHOWN, PageData, render_page
-from gpu_profile.analysis.page.modules import modules_part
-from gpu_profile.analysis.page.report_facts import report_facts, run_facts
+from gpu_profile.analysis.page.sections.collectives import comm_sizes
+from gpu_profile.analysis.page.sections.flame import flame_part
+from gpu_profile.analysis.page.sections.gpu_counters import counters_part
+from gpu_profile.analysis.page.sections.host_side import all_pictures
+from gpu_profile.analysis.page.sections.modules import modules_part
+from gpu_profile.analysis.page.sections.report_facts import report_facts, run_facts
 from gpu_profile.analysis.page.timeline_data import waits_of
 from gpu_profile.analysis.scrub.redactor import Redactor
 from gpu_profile.analysis.tables.analysis import Analysis

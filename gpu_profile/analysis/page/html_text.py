@@ -26,19 +26,19 @@ from gpu_profile.analysis.our_tables.modules.module_sum import MODULE_SUM
 from gpu_profile.analysis.our_tables.range_gpu_sum import RANGE_GPU_SUM
 from gpu_profile.analysis.our_tables.step_sum import STEP_SUM
 from gpu_profile.analysis.our_tables.temporal_breakdown import TEMPORAL_BREAKDOWN
-from gpu_profile.analysis.page.collectives import render_collectives
 from gpu_profile.analysis.page.events import RankPicture
-from gpu_profile.analysis.page.flame import flame
-from gpu_profile.analysis.page.gpu_counters import (
+from gpu_profile.analysis.page.parts import render_facts, render_section, render_tag, render_text
+from gpu_profile.analysis.page.sections.collectives import render_collectives
+from gpu_profile.analysis.page.sections.flame import flame
+from gpu_profile.analysis.page.sections.gpu_counters import (
     GpuCounters,
     gpu_counters,
     gpu_memory,
 )
-from gpu_profile.analysis.page.host_side import HOST_TABLES
-from gpu_profile.analysis.page.kernel_classes import CLASSES_BY_RANK, kernel_classes
-from gpu_profile.analysis.page.modules import model_icicle
-from gpu_profile.analysis.page.parts import render_facts, render_section, render_tag, render_text
-from gpu_profile.analysis.page.sections import (
+from gpu_profile.analysis.page.sections.host_side import HOST_TABLES
+from gpu_profile.analysis.page.sections.kernel_classes import CLASSES_BY_RANK, kernel_classes
+from gpu_profile.analysis.page.sections.modules import model_icicle
+from gpu_profile.analysis.page.sections.tables import (
     render_breakdown,
     render_findings,
     render_kernels,

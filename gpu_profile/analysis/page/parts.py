@@ -3,9 +3,9 @@
 from collections.abc import Iterable, Mapping, Sequence
 from html import escape
 
+from gpu_profile.formats.table_formats import format_cell
 from gpu_profile.printable import name_program
 from gpu_profile.table import Cell, Column, Table
-from gpu_profile.table_formats import format_cell
 
 MOST_ROWS = 200
 _TIMES = ((1e9, "s"), (1e6, "ms"), (1e3, "µs"), (1.0, "ns"))

@@ -18,7 +18,7 @@ from gpu_profile.analysis.replay.changes import (
     scale_delays,
 )
 from gpu_profile.analysis.replay.rank.rank_graph import NONE
-from gpu_profile.analysis.replay.run_graph import Edge, RunGraph
+from gpu_profile.analysis.replay.run.run_graph import Edge, RunGraph
 from gpu_profile.analysis.replay.weights import Weights
 
 Reals = NDArray[np.float64]

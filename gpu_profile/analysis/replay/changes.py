@@ -20,7 +20,7 @@ from gpu_profile.analysis.activity.activity import (
 )
 from gpu_profile.analysis.arrays.types import Flags, IntArray
 from gpu_profile.analysis.replay.rank.rank_graph import NONE
-from gpu_profile.analysis.replay.run_graph import Edge, RunGraph
+from gpu_profile.analysis.replay.run.run_graph import Edge, RunGraph
 from gpu_profile.analysis.replay.weights import Weights
 
 GRAPH_GAP_NS = 500

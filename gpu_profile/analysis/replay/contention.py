@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from gpu_profile.analysis.activity.activity import COMMUNICATION, COMPUTE
 from gpu_profile.analysis.arrays.intervals import Intervals
 from gpu_profile.analysis.arrays.types import IntArray
-from gpu_profile.analysis.replay.run_graph import Columns
+from gpu_profile.analysis.replay.run.run_graph import Columns
 
 Reals = NDArray[np.float64]
 BESIDE = 0.98

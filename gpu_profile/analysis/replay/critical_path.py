@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from gpu_profile.analysis.activity.activity import COMMUNICATION, COMPUTE
 from gpu_profile.analysis.arrays.types import IntArray
-from gpu_profile.analysis.replay.run_graph import Edge, RunGraph
+from gpu_profile.analysis.replay.run.run_graph import Edge, RunGraph
 from gpu_profile.analysis.replay.step_times import SETTLING
 from gpu_profile.analysis.replay.weights import Weights
 from gpu_profile.analysis.store.schema import tid_of

@@ -27,7 +27,7 @@ from gpu_profile.analysis.replay.edits.causes import (
 )
 from gpu_profile.analysis.replay.edits.contention import remove_contention
 from gpu_profile.analysis.replay.edits.tensor_cores import use_tensor_cores
-from gpu_profile.analysis.replay.run_graph import Edge, RunGraph
+from gpu_profile.analysis.replay.run.run_graph import Edge, RunGraph
 from gpu_profile.analysis.replay.run_replay import Replay
 from gpu_profile.analysis.replay.shadow import FACTORS, HIDDEN, Shadow
 from gpu_profile.analysis.replay.simulate import simulate

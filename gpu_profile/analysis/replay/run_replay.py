@@ -10,10 +10,10 @@ from gpu_profile.analysis.activity.activity import COMMUNICATION
 from gpu_profile.analysis.activity.common_steps import common_steps, warm_up
 from gpu_profile.analysis.activity.states import RankSplit, RankStates, split_exposed
 from gpu_profile.analysis.arrays.types import IntArray
-from gpu_profile.analysis.replay.join import join_graphs
 from gpu_profile.analysis.replay.rank.rank_graph import RankGraph, cut_steps
 from gpu_profile.analysis.replay.rank.window import LEAST_STEPS
-from gpu_profile.analysis.replay.run_graph import RunGraph
+from gpu_profile.analysis.replay.run.join import join_graphs
+from gpu_profile.analysis.replay.run.run_graph import RunGraph
 from gpu_profile.analysis.replay.simulate import simulate
 from gpu_profile.analysis.replay.step_times import SelfTest, measure_steps, test_replay
 from gpu_profile.analysis.replay.weights import Weights

@@ -14,7 +14,7 @@ import numpy as np
 
 from gpu_profile.analysis.activity.activity import COMMUNICATION, COMPUTE
 from gpu_profile.analysis.arrays.types import Flags, IntArray
-from gpu_profile.analysis.replay.run_graph import Edge, RunGraph
+from gpu_profile.analysis.replay.run.run_graph import Edge, RunGraph
 from gpu_profile.analysis.replay.weights import Weights
 
 PLAIN, BEGINS, ENDS, COMMUNICATES, SILENT = range(5)

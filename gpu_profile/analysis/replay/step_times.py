@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gpu_profile.analysis.arrays.types import IntArray
-from gpu_profile.analysis.replay.run_graph import RunGraph
+from gpu_profile.analysis.replay.run.run_graph import RunGraph
 from gpu_profile.analysis.replay.simulate import simulate
 from gpu_profile.analysis.replay.weights import Weights
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from gpu_profile.analysis.arrays.types import Flags, IntArray
-from gpu_profile.analysis.replay.run_graph import RunGraph
+from gpu_profile.analysis.replay.run.run_graph import RunGraph
 
 
 @dataclass(frozen=True, eq=False)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from gpu_profile.analysis.replay.changes import Change, combine, scale_communication, scale_kernels
 from gpu_profile.analysis.replay.plan import list_changes
-from gpu_profile.analysis.replay.run_graph import RunGraph
+from gpu_profile.analysis.replay.run.run_graph import RunGraph
 from gpu_profile.analysis.replay.run_replay import Replay
 from gpu_profile.analysis.replay.shadow import Shadow
 from gpu_profile.analysis.replay.weights import Weights

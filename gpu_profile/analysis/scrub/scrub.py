@@ -24,9 +24,9 @@ from gpu_profile.analysis.scrub.rules import (
 )
 from gpu_profile.analysis.scrub.second_search import search_copy
 from gpu_profile.analysis.scrub.verify import verify_copy
-from gpu_profile.analysis.store.gzip_file import MOST_BYTES, extract_gzip
+from gpu_profile.analysis.store.files.gzip_file import MOST_BYTES, extract_gzip
+from gpu_profile.analysis.store.files.temporary import TemporaryFolder
 from gpu_profile.analysis.store.sqlite.file import SQLITE_ERRORS, check_file, make_damaged_error
-from gpu_profile.analysis.store.temporary import TemporaryFolder
 from gpu_profile.errors import ReportError, SettingsError
 from gpu_profile.files import check_no_input, check_target, explain_failure, new_folder
 from gpu_profile.table import Cell, Column, Table

@@ -10,7 +10,7 @@ from typing import Any, Generic, TypeVar
 import numpy as np
 
 from gpu_profile.analysis.arrays.types import IntArray
-from gpu_profile.analysis.store.gzip_file import AGAIN
+from gpu_profile.analysis.store.files.gzip_file import AGAIN
 from gpu_profile.errors import ReportError
 
 Value = str | int | float | bytes | None

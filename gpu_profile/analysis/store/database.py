@@ -22,7 +22,7 @@ from gpu_profile.analysis.arrays.types import IntArray
 from gpu_profile.analysis.store.cells import Value, convert_rows, integer, refuse_cells, text
 from gpu_profile.analysis.store.closing import Closing
 from gpu_profile.analysis.store.columns import Columns, fill_columns, sort_columns
-from gpu_profile.analysis.store.gzip_file import MOST_BYTES
+from gpu_profile.analysis.store.files.gzip_file import MOST_BYTES
 from gpu_profile.analysis.store.open_store import open_store
 from gpu_profile.analysis.store.protocol import Store
 from gpu_profile.analysis.store.schema import EVENT_TABLES, MISSING, subtract

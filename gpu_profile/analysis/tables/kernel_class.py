@@ -3,7 +3,7 @@
 import re
 
 from gpu_profile.analysis.tables.comm_kernels import comm_kernel
-from gpu_profile.function_names import split_name, telling_words
+from gpu_profile.formats.function_names import split_name, telling_words
 
 COMMUNICATION_CLASS, OTHER_CLASS = "communication", "other"
 

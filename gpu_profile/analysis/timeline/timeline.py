@@ -23,7 +23,7 @@ from gpu_profile.analysis.replay.critical_path import Stretch
 from gpu_profile.analysis.scrub.redactor import Redactor
 from gpu_profile.analysis.store.cells import integer_or_none
 from gpu_profile.analysis.store.database import Database
-from gpu_profile.analysis.store.gzip_file import MOST_BYTES
+from gpu_profile.analysis.store.files.gzip_file import MOST_BYTES
 from gpu_profile.analysis.store.records import read_records
 from gpu_profile.analysis.tables.analysis import Scope
 from gpu_profile.analysis.timeline.counters import Series, gpu_metrics, make_counters

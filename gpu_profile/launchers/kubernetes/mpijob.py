@@ -9,9 +9,10 @@ from gpu_profile.errors import JobError, SettingsError
 from gpu_profile.job import Job, NsysPlan
 from gpu_profile.kubernetes import pods
 from gpu_profile.kubernetes.kubectl import Object, check_kubectl_result, quote_literal
-from gpu_profile.launchers.kubernetes import copy_reports, manifests
-from gpu_profile.launchers.kubernetes.job import KubernetesJob
+from gpu_profile.launchers.kubernetes import manifests
+from gpu_profile.launchers.kubernetes.job.job import KubernetesJob
 from gpu_profile.launchers.kubernetes.manifests import Manifest
+from gpu_profile.launchers.kubernetes.reports import copy_reports
 from gpu_profile.launchers.kubernetes.state import Kind, get_annotation, get_pods, list_conditions
 from gpu_profile.nsys.rank_wrapper import rank_arguments
 

@@ -10,7 +10,7 @@ from gpu_profile.job import Job, NsysPlan
 from gpu_profile.kubernetes.kubectl import Object
 from gpu_profile.launcher import Carrying
 from gpu_profile.launchers.kubernetes import manifests
-from gpu_profile.launchers.kubernetes.job import KubernetesJob
+from gpu_profile.launchers.kubernetes.job.job import KubernetesJob
 from gpu_profile.launchers.kubernetes.manifests import Manifest
 from gpu_profile.launchers.kubernetes.node import edit_node
 from gpu_profile.launchers.kubernetes.state import Kind

@@ -7,7 +7,7 @@ from collections.abc import Callable, Generator
 from pathlib import Path
 
 from gpu_profile import process, program_output, redact
-from gpu_profile.analysis.store.temporary import TemporaryFolder
+from gpu_profile.analysis.store.files.temporary import TemporaryFolder
 from gpu_profile.cli.flags import load_settings
 from gpu_profile.cli.options.image import BuildOptions
 from gpu_profile.cli.terminal import show_commands, tell

@@ -22,7 +22,7 @@ from gpu_profile.launcher import JobState, Launcher
 from gpu_profile.progress import Progress
 from gpu_profile.runs import baseline, output_log, prune, record
 from gpu_profile.runs.record import RunRecord
-from gpu_profile.runs.reports import has_recordings
+from gpu_profile.runs.reports.validate import has_recordings
 from gpu_profile.runs.runner import Runner
 from gpu_profile.settings.settings import Settings
 from gpu_profile.verbs.jobs.tell_run import tell_run, telling_reports

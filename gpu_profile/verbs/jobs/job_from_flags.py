@@ -36,7 +36,8 @@ from gpu_profile.nsys.permissions import list_concerns, remove_lacking
 from gpu_profile.nsys.recorder import Recorder
 from gpu_profile.progress import Progress
 from gpu_profile.registry.digests import apply_digest
-from gpu_profile.runs import record, reports
+from gpu_profile.runs import record
+from gpu_profile.runs.reports.validate import KINDS
 from gpu_profile.settings.places import cache_folder
 from gpu_profile.settings.settings import Settings
 from gpu_profile.verbs.jobs.manifest import make_manifest_job
@@ -244,5 +245,5 @@ def plan_for(job: Job, spec: ProfileSpec, help_text: str) -> tuple[NsysPlan, tup
     plan = NsysPlan(
         options=options, first=first, privileged=nsys.needs_privileges((*options, *first))
     )
-    kinds = nsys.expected_kinds(spec, options, gpus=gpus) & reports.KINDS
+    kinds = nsys.expected_kinds(spec, options, gpus=gpus) & KINDS
     return plan, tuple(sorted(kinds))

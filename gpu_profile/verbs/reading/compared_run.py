@@ -11,7 +11,7 @@ from gpu_profile.analysis.multi_report.work import ReportSource
 from gpu_profile.analysis.tables.analysis import Analysis
 from gpu_profile.errors import ReportError
 from gpu_profile.runs import record
-from gpu_profile.runs.open_reports import Reading
+from gpu_profile.runs.reports.open_reports import Reading
 from gpu_profile.table import Table
 
 

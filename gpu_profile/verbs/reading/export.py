@@ -6,15 +6,15 @@ from pathlib import Path
 from gpu_profile import files, process
 from gpu_profile.analysis.kineto.export import export_trace
 from gpu_profile.analysis.kineto.trace_name import is_trace
-from gpu_profile.analysis.store.temporary import TemporaryFolder
+from gpu_profile.analysis.store.files.temporary import TemporaryFolder
 from gpu_profile.command import ENGINE
 from gpu_profile.engine import image_programs
 from gpu_profile.errors import ReportError, ToolError
 from gpu_profile.job import Mount
 from gpu_profile.nsys import export
 from gpu_profile.runs import owner
-from gpu_profile.runs.export_report import run_export
-from gpu_profile.runs.report_files import is_whole_export, strip_suffix
+from gpu_profile.runs.reports.export_report import run_export
+from gpu_profile.runs.reports.report_files import is_whole_export, strip_suffix
 from gpu_profile.settings.settings import Settings
 
 

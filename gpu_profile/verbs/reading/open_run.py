@@ -4,16 +4,17 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from gpu_profile.analysis.multi_report.work import ReportSource
-from gpu_profile.analysis.store.open_report import is_url
-from gpu_profile.analysis.store.temporary import sweep
+from gpu_profile.analysis.store.files.open_report import is_url
+from gpu_profile.analysis.store.files.temporary import sweep
 from gpu_profile.cli.options.shared import ReadOptions, SchedulerOptions, WindowOptions
 from gpu_profile.cli.paths import output_file
 from gpu_profile.errors import SettingsError
 from gpu_profile.files import check_no_input, check_target
 from gpu_profile.progress import Progress
-from gpu_profile.runs import baseline, owner, record, report_files
-from gpu_profile.runs.open_reports import Reading, open_reports
-from gpu_profile.runs.report_files import list_copies
+from gpu_profile.runs import baseline, owner, record
+from gpu_profile.runs.reports import report_files
+from gpu_profile.runs.reports.open_reports import Reading, open_reports
+from gpu_profile.runs.reports.report_files import list_copies
 from gpu_profile.settings.settings import Settings
 
 

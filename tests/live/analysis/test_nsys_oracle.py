@@ -12,7 +12,7 @@ from gpu_profile.analysis.multi_report.survey import run_of, survey_report
 from gpu_profile.analysis.store.database import Database
 from gpu_profile.analysis.tables.by_name import ANALYSES
 from gpu_profile.command import Command, make_command
-from gpu_profile.table_formats import to_csv
+from gpu_profile.formats.table_formats import to_csv
 
 pytestmark = pytest.mark.nsys
 

@@ -7,7 +7,7 @@ import pytest
 
 from gpu_profile import process
 from gpu_profile.kubernetes.kubectl import KubernetesCluster
-from gpu_profile.launchers.kubernetes.job import KubernetesJob
+from gpu_profile.launchers.kubernetes.job.job import KubernetesJob
 from gpu_profile.launchers.kubernetes.manifests import DIRECTORY
 from tests.live.kubernetes.conftest import kubectl
 from tests.unit.launchers.test_kubernetes_manifests import (

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from gpu_profile.nsys import export
-from gpu_profile.runs.export_report import run_export
+from gpu_profile.runs.reports.export_report import run_export
 from tests.unit.agent.wrapper import Wrapper
 
 pytestmark = pytest.mark.nsys

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import shelter
 
-from gpu_profile.analysis.store import temporary
+from gpu_profile.analysis.store.files import temporary
 from tests.conftest import HOSTILE_NAMES
 from tests.unit.agent.wrapper import PROFILE, Wrapper, python, wrapper_in
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from gpu_profile.cli import complete
+from gpu_profile.cli.completion import complete
 from gpu_profile.cli.program import CLONE_ONLY
 from gpu_profile.cli.table import VERBS
 from gpu_profile.declared.launchers import LAUNCHERS

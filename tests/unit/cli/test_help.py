@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from gpu_profile import process
-from gpu_profile.cli import help as help_text
+from gpu_profile.cli.help_text import help as help_text
 from gpu_profile.cli.options.jobs import ProfileOptions
 from gpu_profile.cli.table import SUBJECTS, VERBS, find_verb
 from gpu_profile.cli.tasks import make_collection, refuse_bad_command_line

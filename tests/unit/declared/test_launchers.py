@@ -7,7 +7,7 @@ import pytest
 from gpu_profile.cli.jobs import launcher_of
 from gpu_profile.declared.launchers import LAUNCHERS, ROWS
 from gpu_profile.launcher import Launcher
-from gpu_profile.launchers.docker import DockerLauncher
+from gpu_profile.launchers.docker.launcher import DockerLauncher
 from gpu_profile.launchers.host import HostLauncher
 from gpu_profile.launchers.kubernetes.mpijob import MpiJobLauncher
 from gpu_profile.launchers.kubernetes.pytorchjob import PyTorchJobLauncher

@@ -8,7 +8,7 @@ from tests.unit.sources import PACKAGE, parse_source
 NAMES = {
     "command.py": "the program",
     "declared/launchers.py": "the launcher's row",
-    "launchers/docker.py": "the launcher's name",
+    "launchers/docker/launcher.py": "the launcher's name",
     "settings/settings.py": "the default of LAUNCHER",
     "image/oci_layout.py": "the driver of a buildx builder",
 }

@@ -8,8 +8,8 @@ from gpu_profile.command import Result
 from gpu_profile.declared.image_ref import ImageRef
 from gpu_profile.kubernetes.kubectl import KubernetesCluster
 from gpu_profile.kubernetes.marks import PREFIX
-from gpu_profile.launchers.kubernetes import claim_reader
 from gpu_profile.launchers.kubernetes.pod_options import PodOptions
+from gpu_profile.launchers.kubernetes.reports import claim_reader
 from gpu_profile.signals import HungUp
 from tests.unit.launchers.kubernetes_objects import answer, name_of_new_pod, pod
 

@@ -22,8 +22,8 @@ from gpu_profile.errors import (
 )
 from gpu_profile.job import Job, Mount, NsysPlan, ProfileSpec, Resources
 from gpu_profile.launcher import JobState, JobStatus
-from gpu_profile.launchers.docker import DockerLauncher
-from gpu_profile.launchers.own_directory import LIST_ABSENT, find_local_paths
+from gpu_profile.launchers.docker.launcher import DockerLauncher
+from gpu_profile.launchers.docker.own_directory import LIST_ABSENT, find_local_paths
 from tests.unit.settings_for import settings_for
 
 LAUNCHER = DockerLauncher(

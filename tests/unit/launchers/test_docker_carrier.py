@@ -12,7 +12,7 @@ from gpu_profile.command import Command, Result, Steps
 from gpu_profile.declared.image_ref import ImageRef
 from gpu_profile.errors import ToolError
 from gpu_profile.job import Job, NsysPlan, Resources
-from gpu_profile.launchers.docker import DockerLauncher
+from gpu_profile.launchers.docker.launcher import DockerLauncher
 
 OURS, THEIRS = ImageRef(name="gpu-profile", tag="v1"), ImageRef(name="theirs", tag="1")
 LAUNCHER = DockerLauncher(

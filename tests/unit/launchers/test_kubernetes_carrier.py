@@ -8,7 +8,7 @@ from gpu_profile.declared.image_ref import ImageRef
 from gpu_profile.errors import JobError, NoNsysError, SettingsError
 from gpu_profile.job import Job, NsysPlan, Resources
 from gpu_profile.kubernetes.kubectl import KubernetesCluster
-from gpu_profile.launchers.kubernetes.job import KubernetesJob
+from gpu_profile.launchers.kubernetes.job.job import KubernetesJob
 from gpu_profile.launchers.kubernetes.mpijob import MpiJobLauncher
 from gpu_profile.launchers.kubernetes.nsys_probe import make_probe_manifest
 from gpu_profile.launchers.kubernetes.pod_options import PodOptions

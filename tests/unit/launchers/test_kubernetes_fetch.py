@@ -10,9 +10,10 @@ from gpu_profile.declared.image_ref import ImageRef
 from gpu_profile.errors import Interrupted, JobError, ReportError, SettingsError, ToolError
 from gpu_profile.job import Job, NsysPlan
 from gpu_profile.kubernetes.kubectl import KubernetesCluster
-from gpu_profile.launchers.kubernetes import copy_reports, nsys_probe
+from gpu_profile.launchers.kubernetes import nsys_probe
 from gpu_profile.launchers.kubernetes.mpijob import MpiJobLauncher
 from gpu_profile.launchers.kubernetes.pod_options import PodOptions
+from gpu_profile.launchers.kubernetes.reports import copy_reports
 from tests.unit.launchers.kubernetes_objects import (
     answer,
     driven,

@@ -16,7 +16,7 @@ from gpu_profile.errors import GpuProfileError, Interrupted, SettingsError, Tool
 from gpu_profile.job import Job, NsysPlan, Resources
 from gpu_profile.kubernetes import pods
 from gpu_profile.kubernetes.kubectl import KubernetesCluster
-from gpu_profile.launchers.kubernetes.job import KubernetesJob
+from gpu_profile.launchers.kubernetes.job.job import KubernetesJob
 from gpu_profile.launchers.kubernetes.mpijob import MpiJobLauncher
 from gpu_profile.progress import Progress
 from gpu_profile.runs.output_log import find_secrets

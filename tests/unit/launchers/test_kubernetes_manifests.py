@@ -17,12 +17,12 @@ from gpu_profile.job import Job, NsysPlan, Resources
 from gpu_profile.kubernetes.ec2_instances import find_instance
 from gpu_profile.kubernetes.kubectl import KubernetesCluster
 from gpu_profile.launchers.kubernetes import manifests
-from gpu_profile.launchers.kubernetes.claim_reader import make_reader_manifest
-from gpu_profile.launchers.kubernetes.job import KubernetesJob
+from gpu_profile.launchers.kubernetes.job.job import KubernetesJob
 from gpu_profile.launchers.kubernetes.mpijob import MpiJobLauncher
 from gpu_profile.launchers.kubernetes.nsys_probe import make_probe_manifest
 from gpu_profile.launchers.kubernetes.pod_options import PodOptions
 from gpu_profile.launchers.kubernetes.pytorchjob import PyTorchJobLauncher
+from gpu_profile.launchers.kubernetes.reports.claim_reader import make_reader_manifest
 from gpu_profile.launchers.kubernetes.trainjob import TrainJobLauncher
 from tests.invoked import invoke
 from tests.unit.settings_for import settings_for

@@ -7,7 +7,7 @@ import pytest
 from gpu_profile.cli.jobs import load_launcher
 from gpu_profile.declared.check import Check
 from gpu_profile.launchers.kubernetes.check_cluster import explain_rights
-from gpu_profile.launchers.kubernetes.job import KubernetesJob
+from gpu_profile.launchers.kubernetes.job.job import KubernetesJob
 from gpu_profile.launchers.kubernetes.pod_options import PodOptions
 from tests.unit.settings_for import settings_for
 

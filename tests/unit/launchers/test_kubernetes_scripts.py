@@ -11,8 +11,9 @@ from typing import Any
 
 import pytest
 
-from gpu_profile.launchers.kubernetes import copy_reports, manifests, node
+from gpu_profile.launchers.kubernetes import manifests, node
 from gpu_profile.launchers.kubernetes.mpijob import MpiJobLauncher
+from gpu_profile.launchers.kubernetes.reports import copy_reports
 
 
 def script(kind: str, *path: Any) -> str:

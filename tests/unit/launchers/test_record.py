@@ -11,7 +11,7 @@ from gpu_profile.declared.image_ref import ImageRef
 from gpu_profile.engine.container import RUN_LABEL
 from gpu_profile.errors import GpuProfileError, SettingsError, ToolError
 from gpu_profile.launchers.agent import windows
-from gpu_profile.launchers.docker import DockerLauncher
+from gpu_profile.launchers.docker.launcher import DockerLauncher
 from gpu_profile.launchers.host import HostLauncher
 from gpu_profile.launchers.slurm.launcher import SlurmLauncher
 from gpu_profile.launchers.ssh import SshLauncher

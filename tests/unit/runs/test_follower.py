@@ -16,7 +16,7 @@ from gpu_profile.command import Command
 from gpu_profile.declared.image_ref import ImageRef
 from gpu_profile.errors import GpuProfileError
 from gpu_profile.job import Job, NsysPlan
-from gpu_profile.launchers.docker import DockerLauncher
+from gpu_profile.launchers.docker.launcher import DockerLauncher
 from gpu_profile.progress import Progress
 from gpu_profile.runs import job_note
 from gpu_profile.runs import record as rundir

@@ -12,13 +12,13 @@ from gpu_profile.command import Command, Result, Steps, make_command
 from gpu_profile.declared.image_ref import ImageRef
 from gpu_profile.errors import ReportError, ToolError
 from gpu_profile.launcher import JobStatus
-from gpu_profile.launchers.docker import DockerLauncher
+from gpu_profile.launchers.docker.launcher import DockerLauncher
 from gpu_profile.progress import Progress
 from gpu_profile.runs import record as rundir
-from gpu_profile.runs import reports as report
-from gpu_profile.runs.export_report import check_export
 from gpu_profile.runs.output_log import last_line
 from gpu_profile.runs.record import RunRecord
+from gpu_profile.runs.reports import validate as report
+from gpu_profile.runs.reports.export_report import check_export
 from gpu_profile.runs.runner import Runner
 from tests.invoked import invoke
 

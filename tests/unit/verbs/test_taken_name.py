@@ -9,7 +9,7 @@ from gpu_profile.declared.image_ref import ImageRef
 from gpu_profile.engine.container import RUN_LABEL
 from gpu_profile.errors import NameTakenError
 from gpu_profile.job import Job, NsysPlan
-from gpu_profile.launchers.docker import DockerLauncher
+from gpu_profile.launchers.docker.launcher import DockerLauncher
 from gpu_profile.progress import Progress
 from gpu_profile.runs import record
 from gpu_profile.runs.runner import Runner

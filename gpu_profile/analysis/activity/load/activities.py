@@ -30,7 +30,7 @@ from gpu_profile.analysis.arrays.columns import (
 from gpu_profile.analysis.arrays.intervals import Intervals
 from gpu_profile.analysis.store.cells import integer, text
 from gpu_profile.analysis.store.database import MISSING, Database, sort_columns
-from gpu_profile.analysis.store.gzip_file import AGAIN
+from gpu_profile.analysis.store.files.gzip_file import AGAIN
 from gpu_profile.analysis.store.records import read_records
 from gpu_profile.analysis.store.schema import (
     OVERHEAD,

@@ -6,7 +6,7 @@ import numpy as np
 
 from gpu_profile.analysis.activity.activity import COMPUTE
 from gpu_profile.analysis.replay.changes import Change, choose_ops
-from gpu_profile.analysis.replay.run_graph import RunGraph
+from gpu_profile.analysis.replay.run.run_graph import RunGraph
 from gpu_profile.analysis.replay.weights import Weights
 
 

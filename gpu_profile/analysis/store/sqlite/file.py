@@ -3,7 +3,7 @@
 import sqlite3
 from pathlib import Path
 
-from gpu_profile.analysis.store.gzip_file import AGAIN
+from gpu_profile.analysis.store.files.gzip_file import AGAIN
 from gpu_profile.errors import ReportError
 
 MAGIC = b"SQLite format 3\0"

@@ -11,7 +11,7 @@ import numpy as np
 
 from gpu_profile.analysis.arrays.types import IntArray
 from gpu_profile.analysis.store.cells import Value, integers_of, refuse_cells
-from gpu_profile.analysis.store.gzip_file import MOST_BYTES, extract_gzip, make_folder
+from gpu_profile.analysis.store.files.gzip_file import MOST_BYTES, extract_gzip, make_folder
 from gpu_profile.analysis.store.schema import MISSING, subtract
 from gpu_profile.analysis.store.sqlite.file import SQLITE_ERRORS, check_file, make_damaged_error
 from gpu_profile.analysis.store.sqlite.page_cells import Damaged, Unsupported

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from gpu_profile.analysis.activity.cached import states_of
-from gpu_profile.analysis.activity.collectives import match_collectives
+from gpu_profile.analysis.activity.comm.collectives import match_collectives
 from gpu_profile.analysis.activity.comm.lanes import UNMATCHED, Arrivals, Collectives
 from gpu_profile.analysis.arrays.types import IntArray
 from gpu_profile.analysis.multi_report.survey import run_of, survey_report

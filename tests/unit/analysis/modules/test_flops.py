@@ -11,8 +11,8 @@ from gpu_profile.analysis.modules.peaks import find_format, find_peaks
 from gpu_profile.analysis.store.database import Database
 from gpu_profile.analysis.tables.analysis import Scope
 from gpu_profile.analysis.tables.by_name import OURS
+from gpu_profile.formats.table_formats import to_text
 from gpu_profile.table import Table
-from gpu_profile.table_formats import to_text
 from tests.unit.analysis.synthetic import Rank, ranks_of
 
 CONV_BACKWARD = (

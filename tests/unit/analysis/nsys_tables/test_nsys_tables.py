@@ -7,7 +7,7 @@ import pytest
 
 from gpu_profile.analysis.store.database import Database
 from gpu_profile.analysis.tables.by_name import ANALYSES
-from gpu_profile.table_formats import to_csv
+from gpu_profile.formats.table_formats import to_csv
 from tests.unit.analysis.make import make_report, thread
 from tests.unit.analysis.synthetic import Rank, Recording
 

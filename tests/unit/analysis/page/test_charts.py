@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from gpu_profile.analysis.page.charts import _Place, _scale_of
-from gpu_profile.analysis.page.kernel_classes import CLASSES_BY_RANK, kernel_classes
+from gpu_profile.analysis.page.sections.kernel_classes import CLASSES_BY_RANK, kernel_classes
 from gpu_profile.analysis.store.database import Database
 from tests.unit.analysis.scenarios import Training
 from tests.unit.analysis.synthetic import Rank

@@ -21,11 +21,11 @@ from gpu_profile.analysis.page.charts import Bar, BarPart, draw_stacked
 from gpu_profile.analysis.page.events import Budget, draw_pictures
 from gpu_profile.analysis.page.pack import Packer
 from gpu_profile.analysis.page.parts import format_duration, format_size
-from gpu_profile.analysis.page.sections import render_findings
+from gpu_profile.analysis.page.sections.tables import render_findings
 from gpu_profile.analysis.store.database import Database
 from gpu_profile.analysis.tables.analysis import Scope
 from gpu_profile.errors import ReportError
-from gpu_profile.runs.open_reports import open_reports
+from gpu_profile.runs.reports.open_reports import open_reports
 
 DATA = Path(__file__).parents[3] / "data" / "h200x4-ddp"
 TRAINER = DATA.parent / "annotated" / "trainer"

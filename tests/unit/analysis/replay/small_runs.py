@@ -8,7 +8,6 @@ import numpy as np
 from gpu_profile.analysis.activity.activity import COMMUNICATION, COMPUTE
 from gpu_profile.analysis.activity.comm.lanes import Arrivals, Collectives, no_arrivals
 from gpu_profile.analysis.arrays.types import IntArray
-from gpu_profile.analysis.replay.join import join_graphs
 from gpu_profile.analysis.replay.rank.rank_graph import (
     GpuOps,
     HostCalls,
@@ -16,7 +15,8 @@ from gpu_profile.analysis.replay.rank.rank_graph import (
     RankGraph,
     make_pairs,
 )
-from gpu_profile.analysis.replay.run_graph import RunGraph
+from gpu_profile.analysis.replay.run.join import join_graphs
+from gpu_profile.analysis.replay.run.run_graph import RunGraph
 
 LAUNCH, SYNC, KERNEL, ALL_REDUCE, MALLOC = range(5)
 NAMES = (

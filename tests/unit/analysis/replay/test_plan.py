@@ -16,7 +16,7 @@ from gpu_profile.analysis.replay.changes import (
 )
 from gpu_profile.analysis.replay.plan import make_plan
 from gpu_profile.analysis.replay.rank.rank_graph import RankGraph
-from gpu_profile.analysis.replay.run_graph import RunGraph
+from gpu_profile.analysis.replay.run.run_graph import RunGraph
 from gpu_profile.analysis.replay.run_replay import Replay
 from gpu_profile.analysis.replay.shadow import subtract_profiler
 from gpu_profile.analysis.replay.step_times import SelfTest

@@ -5,7 +5,7 @@ import numpy as np
 from gpu_profile.analysis.activity.activity import COMMUNICATION
 from gpu_profile.analysis.replay.critical_path import find_critical_path, sum_path
 from gpu_profile.analysis.replay.rank.rank_graph import RankGraph, cut_steps
-from gpu_profile.analysis.replay.run_graph import Edge, RunGraph
+from gpu_profile.analysis.replay.run.run_graph import Edge, RunGraph
 from gpu_profile.analysis.replay.simulate import simulate
 from gpu_profile.analysis.replay.step_times import measure_steps
 from gpu_profile.analysis.replay.weights import Weights

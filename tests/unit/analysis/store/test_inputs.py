@@ -13,7 +13,7 @@ from gpu_profile.analysis.page import write_page
 from gpu_profile.analysis.store.database import Database
 from gpu_profile.analysis.store.schema import GRAPH, KERNEL, MEMCPY, NVTX, RUNTIME
 from gpu_profile.analysis.tables.by_name import ANALYSES, OURS
-from gpu_profile.table_formats import to_csv
+from gpu_profile.formats.table_formats import to_csv
 from tests.reading import analyse_reports, diagnose_reports
 from tests.unit.analysis.make import Rows, make_report, process, thread
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 import gpu_profile
-from gpu_profile.analysis.store.open_report import open_report
+from gpu_profile.analysis.store.files.open_report import open_report
 from gpu_profile.errors import ReportError
 from tests.invoked import invoke
 

@@ -10,15 +10,15 @@ from pathlib import Path
 import pytest
 
 from gpu_profile import process
-from gpu_profile.analysis.store import temporary
 from gpu_profile.analysis.store.database import Database
+from gpu_profile.analysis.store.files import temporary
 from gpu_profile.command import Command
 from gpu_profile.errors import ReportError
 from tests.invoked import invoke
 
 DATA = Path(__file__).parents[3] / "data" / "h200x4-ddp"
 DIE = (
-    "import os, signal; from gpu_profile.analysis.store.temporary import TemporaryFolder;"
+    "import os, signal; from gpu_profile.analysis.store.files.temporary import TemporaryFolder;"
     "folder = TemporaryFolder(); open(folder.name + '/report', 'w').close();"
     "os.kill(os.getpid(), signal.SIGKILL)"
 )
@@ -97,7 +97,7 @@ def test_a_folder_with_credentials_lies_in_memory_and_is_swept() -> None:
     """After kill -9 of a build, /dev/shm held the registry's password for good."""
     if not os.access(temporary.MEMORY, os.W_OK):
         pytest.skip("no /dev/shm")
-    code = "import os; from gpu_profile.analysis.store.temporary import TemporaryFolder as F;"
+    code = "import os; from gpu_profile.analysis.store.files.temporary import TemporaryFolder as F;"
     code += "f = F(memory=True); print(f.name, flush=True); os.kill(os.getpid(), 9)"
     killed = process.run(Command(argv=(sys.executable, "-c", code)))
     folder = Path(killed.stdout.strip())
@@ -111,7 +111,7 @@ NO_LOCKS = """
 import sys
 for name in ("fcntl", "grp", "pwd", "resource", "termios"):
     sys.modules[name] = None  # as on Windows: an import of it fails
-from gpu_profile.analysis.store.temporary import TemporaryFolder, sweep
+from gpu_profile.analysis.store.files.temporary import TemporaryFolder, sweep
 from gpu_profile.verbs.reading import open_run
 with TemporaryFolder() as folder:
     print(bool(folder), sweep())

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gpu_profile.analysis.activity.comm.roles import EXPERT, find_groups
-from gpu_profile.analysis.findings.arrivals import find_least_ms
+from gpu_profile.analysis.findings.evidence.arrivals import find_least_ms
 from gpu_profile.analysis.findings.finding import Finding, Judgement, format_ranks
 from gpu_profile.analysis.findings.rule import FindingRow, FindingRule, collect_nothing
 from gpu_profile.analysis.findings.view import RankView

@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 
 from gpu_profile.analysis.activity.activity import COMMUNICATION, COMPUTE, Activity
-from gpu_profile.analysis.findings.arrivals import (
+from gpu_profile.analysis.findings.evidence.arrivals import (
     ModuleTimes,
     StragglerView,
     Suspects,
@@ -18,20 +18,20 @@ from gpu_profile.analysis.findings.arrivals import (
     measure_lost_time,
     suspects_of,
 )
-from gpu_profile.analysis.findings.facts.windows import is_in_steady_part, list_windows
-from gpu_profile.analysis.findings.finding import Finding, Judgement, format_ranks
-from gpu_profile.analysis.findings.idle_time import DATA_ADVICE, waits_for_data
-from gpu_profile.analysis.findings.late_hosts import (
+from gpu_profile.analysis.findings.evidence.late_hosts import (
     ends_with_input,
     is_late_by_silence,
     launches_more,
     list_host_work,
 )
-from gpu_profile.analysis.findings.rule import FindingRow, FindingRule
-from gpu_profile.analysis.findings.straggler_evidence import (
+from gpu_profile.analysis.findings.evidence.straggler_evidence import (
     list_evidence,
     list_module_evidence,
 )
+from gpu_profile.analysis.findings.facts.windows import is_in_steady_part, list_windows
+from gpu_profile.analysis.findings.finding import Finding, Judgement, format_ranks
+from gpu_profile.analysis.findings.idle_time import DATA_ADVICE, waits_for_data
+from gpu_profile.analysis.findings.rule import FindingRow, FindingRule
 from gpu_profile.analysis.findings.view import RankView
 from gpu_profile.analysis.modules.marks import load_marks
 from gpu_profile.analysis.modules.module_times import sum_by_module

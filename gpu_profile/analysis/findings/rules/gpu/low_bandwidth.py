@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from gpu_profile.analysis.activity.activity import Activity
+from gpu_profile.analysis.findings.evidence.slow_links import LinkFacts, judge_links
 from gpu_profile.analysis.findings.facts.copies import (
     COPY_SHARE,
     DIRECTIONS,
@@ -15,7 +16,6 @@ from gpu_profile.analysis.findings.facts.copies import (
 )
 from gpu_profile.analysis.findings.finding import Finding, Judgement
 from gpu_profile.analysis.findings.rule import FindingRow, FindingRule
-from gpu_profile.analysis.findings.slow_links import LinkFacts, judge_links
 from gpu_profile.analysis.findings.view import View
 from gpu_profile.analysis.store.database import Database
 

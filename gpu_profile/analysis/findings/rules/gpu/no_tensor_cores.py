@@ -21,7 +21,7 @@ from gpu_profile.analysis.replay.edits.tensor_cores import (
     use_tensor_cores,
 )
 from gpu_profile.analysis.store.database import Database
-from gpu_profile.function_names import split_name
+from gpu_profile.formats.function_names import split_name
 
 SHOWN_SHARE = 0.01
 """Of the step, in depthwise convolutions."""

@@ -9,8 +9,8 @@ from gpu_profile.errors import ReportError
 from gpu_profile.launcher import Launcher
 from gpu_profile.nsys import export as nsys_export
 from gpu_profile.nsys.export import without_blobs
-from gpu_profile.runs.report_files import is_whole_export
-from gpu_profile.runs.reports import Report
+from gpu_profile.runs.reports.report_files import is_whole_export
+from gpu_profile.runs.reports.validate import Report
 
 _FULL = ("No space left on device", "disk is full", "Disk quota exceeded")
 _LEAST_FREE = 1 << 20  # less free space than 1 MiB counts as a full disk

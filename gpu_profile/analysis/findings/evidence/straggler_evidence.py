@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from gpu_profile.analysis.findings.arrivals import Suspects
+from gpu_profile.analysis.findings.evidence.arrivals import Suspects
 from gpu_profile.analysis.findings.finding import format_ranks
 
 

@@ -1,6 +1,6 @@
 """Complete a command line that is being typed: verbs, flags, values of flags and run ids.
 
-The scripts in cli/shells call `gpu-profile --complete -- gpu-profile profile --on s`. Each line of
+The scripts in `shells` call `gpu-profile --complete -- gpu-profile profile --on s`. Each line of
 the answer is a candidate, a tab and its description. No line means: complete files.
 """
 

@@ -10,7 +10,7 @@ from typing import IO, TYPE_CHECKING
 from gpu_profile.errors import ReportError
 
 if TYPE_CHECKING:
-    from gpu_profile.analysis.store.temporary import TemporaryFolder
+    from gpu_profile.analysis.store.files.temporary import TemporaryFolder
 
 AGAIN = "Export it again: nsys export --type=sqlite --force-overwrite=true REPORT.nsys-rep"
 MOST_BYTES = 16 << 30
@@ -24,7 +24,7 @@ _SPARE_BYTES = 64 << 20  # disk space to leave free: a hostile .gz must not fill
 
 def make_folder() -> "TemporaryFolder":
     """Return a temporary folder to unpack a report into."""
-    from gpu_profile.analysis.store.temporary import TemporaryFolder
+    from gpu_profile.analysis.store.files.temporary import TemporaryFolder
 
     return TemporaryFolder()
 

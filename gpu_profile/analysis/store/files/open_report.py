@@ -7,8 +7,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from gpu_profile.analysis.store.database import Database
-from gpu_profile.analysis.store.gzip_file import MOST_BYTES
-from gpu_profile.analysis.store.temporary import TemporaryFolder
+from gpu_profile.analysis.store.files.gzip_file import MOST_BYTES
+from gpu_profile.analysis.store.files.temporary import TemporaryFolder
 from gpu_profile.errors import ReportError, ToolError
 
 _FILE_NAME = re.compile(r"[^.-].{0,240}")

@@ -5,7 +5,7 @@ import io
 import math
 from collections.abc import Mapping, Sequence
 
-from gpu_profile.function_names import shorten_names
+from gpu_profile.formats.function_names import shorten_names
 from gpu_profile.printable import printable, printable_json
 from gpu_profile.table import Cell, Column, Table
 

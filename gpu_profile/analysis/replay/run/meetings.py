@@ -10,7 +10,7 @@ from gpu_profile.analysis.activity.comm.lanes import Arrivals, Collectives
 from gpu_profile.analysis.activity.comm.match_calls import pair_messages
 from gpu_profile.analysis.arrays.types import Flags, IntArray
 from gpu_profile.analysis.replay.rank.rank_graph import NONE
-from gpu_profile.analysis.replay.run_graph import Columns
+from gpu_profile.analysis.replay.run.run_graph import Columns
 
 
 @dataclass(frozen=True, eq=False)

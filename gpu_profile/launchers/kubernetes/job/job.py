@@ -33,20 +33,19 @@ from gpu_profile.launcher import (
     make_no_identity,
 )
 from gpu_profile.launchers.kubernetes import (
-    claim_reader,
-    copy_reports,
     manifests,
     nsys_probe,
     state,
 )
 from gpu_profile.launchers.kubernetes.check_cluster import check_cluster, explain_rights
-from gpu_profile.launchers.kubernetes.job_secret import create_secret, read_secret
-from gpu_profile.launchers.kubernetes.job_status import get_job_status
+from gpu_profile.launchers.kubernetes.job.job_secret import create_secret, read_secret
+from gpu_profile.launchers.kubernetes.job.job_status import get_job_status
+from gpu_profile.launchers.kubernetes.job.stop_job import stop_job
 from gpu_profile.launchers.kubernetes.manifests import Manifest
 from gpu_profile.launchers.kubernetes.node import STOP
 from gpu_profile.launchers.kubernetes.pod_options import AUTO, PodOptions
+from gpu_profile.launchers.kubernetes.reports import claim_reader, copy_reports
 from gpu_profile.launchers.kubernetes.state import Kind
-from gpu_profile.launchers.kubernetes.stop_job import stop_job
 from gpu_profile.nsys.help import TYPICAL_HELP
 from gpu_profile.settings.settings import Settings
 

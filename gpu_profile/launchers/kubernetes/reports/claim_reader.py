@@ -14,9 +14,10 @@ from gpu_profile.kubernetes.kubectl import (
     split_id,
 )
 from gpu_profile.kubernetes.marks import PREFIX
-from gpu_profile.launchers.kubernetes import copy_reports, manifests
+from gpu_profile.launchers.kubernetes import manifests
 from gpu_profile.launchers.kubernetes.manifests import Manifest
 from gpu_profile.launchers.kubernetes.pod_options import PodOptions
+from gpu_profile.launchers.kubernetes.reports import copy_reports
 from gpu_profile.signals import HungUp
 
 _WAIT_S = 300  # for the reader's pod: its node may have to pull the job's image first

@@ -8,9 +8,9 @@ from gpu_profile.analysis.activity.activity import SYNC_NAME
 from gpu_profile.analysis.activity.comm.lanes import Arrivals, Collectives
 from gpu_profile.analysis.arrays.types import Flags, IntArray
 from gpu_profile.analysis.replay.contention import measure_contention
-from gpu_profile.analysis.replay.meetings import Meetings, find_meetings
 from gpu_profile.analysis.replay.rank.rank_graph import BEFORE, NONE, RankGraph
-from gpu_profile.analysis.replay.run_graph import (
+from gpu_profile.analysis.replay.run.meetings import Meetings, find_meetings
+from gpu_profile.analysis.replay.run.run_graph import (
     Columns,
     Edge,
     Edges,

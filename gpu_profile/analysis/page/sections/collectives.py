@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from gpu_profile.analysis.activity.message_sizes import bus_bandwidth
+from gpu_profile.analysis.activity.comm.message_sizes import bus_bandwidth
 from gpu_profile.analysis.activity.states import RankSplit, RankStates, split_exposed
 from gpu_profile.analysis.arrays.types import IntArray
 from gpu_profile.analysis.page.charts import Bar, BarPart, draw_ranking, draw_stacked

@@ -29,9 +29,9 @@ from gpu_profile.launcher import (
     Repair,
     ask_command,
 )
-from gpu_profile.launchers import own_directory
 from gpu_profile.launchers.agent import job_directory, windows
-from gpu_profile.launchers.docker_status import read_own_status
+from gpu_profile.launchers.docker import own_directory
+from gpu_profile.launchers.docker.status import read_own_status
 from gpu_profile.nsys import export as nsys_export
 from gpu_profile.nsys.rank_wrapper import local_arguments
 from gpu_profile.nsys.recorder import Window, WindowRequest

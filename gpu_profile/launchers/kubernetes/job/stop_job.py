@@ -12,7 +12,7 @@ from gpu_profile.kubernetes.kubectl import (
     split_id,
 )
 from gpu_profile.launchers.kubernetes import state
-from gpu_profile.launchers.kubernetes.copy_reports import run_shell_in_pod
+from gpu_profile.launchers.kubernetes.reports.copy_reports import run_shell_in_pod
 from gpu_profile.launchers.kubernetes.state import Kind
 
 _COMING_S = 30  # how long pods that are starting are waited for

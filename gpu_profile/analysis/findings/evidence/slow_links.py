@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from gpu_profile.analysis.activity.message_sizes import bus_bandwidth
+from gpu_profile.analysis.activity.comm.message_sizes import bus_bandwidth
 from gpu_profile.analysis.arrays.types import IntArray
 from gpu_profile.analysis.findings.finding import Finding, Judgement, format_ranks
 from gpu_profile.analysis.findings.view import RankView, View
