@@ -1,4 +1,6 @@
-"""Find the training steps of a rank: by NVTX ranges, else by the repetition of its launches."""
+"""Find the steps of a rank: by the marks of an engine or NVTX ranges, else by the repetition of its
+launches.
+"""
 
 from dataclasses import dataclass, field, replace
 
@@ -7,7 +9,13 @@ from numpy.typing import NDArray
 
 from gpu_profile.analysis.activity.activity import COMMUNICATION, Activity
 from gpu_profile.analysis.activity.nvtx_ranges import Ranges
-from gpu_profile.analysis.activity.step_period import find_middle_of_pauses, repeated_steps
+from gpu_profile.analysis.activity.serving.marks import find_marked_iterations
+from gpu_profile.analysis.activity.serving.pauses import find_pauses_between_requests
+from gpu_profile.analysis.activity.step_period import (
+    OPTIMIZER,
+    find_middle_of_pauses,
+    repeated_steps,
+)
 from gpu_profile.analysis.activity.step_ranges import (
     MARKED_STEP,
     find_evaluations,
@@ -16,14 +24,15 @@ from gpu_profile.analysis.activity.step_ranges import (
     silent_since,
     tell_unfinished,
 )
+from gpu_profile.analysis.arrays.columns import list_distinct
 from gpu_profile.analysis.arrays.memo import once_each
 from gpu_profile.analysis.arrays.types import IntArray
 
 
 @dataclass(frozen=True, eq=False)
 class Steps:
-    """Training steps of one rank. `host_*`: when the host issued each step. `start`, `end`: when
-    the GPU worked on it.
+    """Steps of one rank: of a training, or an engine's iterations. `host_*`: when the host issued
+    each step. `start`, `end`: when the GPU worked on it.
 
     A step lasts on the GPU from its first operation to the first one of the next step, so the
     times of the steps add up, and an idle gap belongs to the step before it. The last step of one
@@ -33,6 +42,10 @@ class Steps:
     steps that launch what the typical step does. `number`: the numbers of the steps in the
     program, from 0, as --annotate marks them; else empty. `evaluated`: ns on the GPU between each
     step and the next, which an evaluation takes; empty where none was looked for.
+
+    Of iterations, `kind` is of serving.marks.KINDS, `batch` the number of requests (NOT_TOLD where
+    unknown), and `unasked` the ns behind each one in which there was no request. Else all are
+    empty.
     """
 
     source: str
@@ -44,6 +57,14 @@ class Steps:
     why_none: str = ""
     number: IntArray = field(default_factory=lambda: np.empty(0, np.int64))
     evaluated: IntArray = field(default_factory=lambda: np.empty(0, np.int64))
+    kind: IntArray = field(default_factory=lambda: np.empty(0, np.int64))
+    batch: IntArray = field(default_factory=lambda: np.empty(0, np.int64))
+    unasked: IntArray = field(default_factory=lambda: np.empty(0, np.int64))
+
+    @property
+    def are_iterations(self) -> bool:
+        """Whether they are an engine's iterations, whose kinds are looked at."""
+        return len(self.kind) > 0
 
     def __len__(self) -> int:
         return len(self.start)
@@ -66,6 +87,8 @@ NO_STEPS = Steps("", _NONE, _NONE, _NONE, _NONE, confidence=0.0)
 @once_each
 def find_steps(activity: Activity) -> Steps:
     """The steps of one rank, in time order."""
+    if len(iterations := _find_iterations(activity)):
+        return iterations
     marked = _find_named(activity)
     if len(marked) and not _are_silent(activity, marked):
         return marked
@@ -83,6 +106,35 @@ def find_steps(activity: Activity) -> Steps:
         return marked
     steps = _leave_out(activity, series.source, series.start, series.end, series.pauses)
     return replace(steps, confidence=series.confidence)
+
+
+def _trains(activity: Activity) -> bool:
+    """Whether an optimizer works on the GPU: engines are parts of reinforcement learning, too."""
+    names = (activity.names[code] for code in list_distinct(activity.ops.full_name))
+    return any(OPTIMIZER.search(name) for name in names)
+
+
+def _find_iterations(activity: Activity) -> Steps:
+    """The iterations of an engine as steps, each of which ends where no request was left."""
+    found = find_marked_iterations(activity.ranges)
+    if found is None or _trains(activity):
+        return NO_STEPS
+    steps = _on_gpu(activity, found.source, found.start, found.end)
+    place = np.searchsorted(found.start, steps.host_start)
+    kind, batch = found.kind[place], found.batch[place]
+    worked = _find_work_ends(activity, steps)
+    idle = np.r_[np.maximum(steps.start[1:] - worked[:-1], 0), 0][: len(steps)]
+    pauses = find_pauses_between_requests(kind, batch, idle, steps.end - steps.start)
+    unasked = np.where(pauses, idle, 0)
+    return replace(steps, end=steps.end - unasked, kind=kind, batch=batch, unasked=unasked)
+
+
+def _find_work_ends(activity: Activity, steps: Steps) -> IntArray:
+    """When the GPU had done all work of each step and of those before."""
+    step = step_of(activity.launched, steps.host_start, steps.host_end)
+    ends = np.zeros(len(steps) + 1, np.int64)  # index -1 (no step) writes the extra last cell
+    np.maximum.at(ends, step, activity.ops.end)
+    return np.maximum.accumulate(ends[:-1])
 
 
 def _find_named(activity: Activity) -> Steps:

@@ -8,6 +8,7 @@ import numpy as np
 from gpu_profile.analysis.activity.common_steps import warm_up
 from gpu_profile.analysis.activity.start_up import FIRST_STEPS
 from gpu_profile.analysis.activity.steps import Steps
+from gpu_profile.analysis.arrays.types import IntArray
 from gpu_profile.analysis.findings.finding import drop_lone_rank, format_ranks
 from gpu_profile.analysis.findings.view import RankView
 
@@ -142,7 +143,15 @@ def _tell_left_out(steps: Steps, first: int, behind: int) -> str:
     free = steps.evaluated[first : behind - 1]
     count, total = int(np.sum(free > 0)), _time(float(free.sum()) / 1e9)
     what = f"1 evaluation of {total}" if count == 1 else f"{count} evaluations of {total} in all"
-    return f", without {what} between the steps" if count else ""
+    left_out = f", without {what} between the steps" if count else ""
+    return left_out + _tell_pauses(steps.unasked[first : behind - 1])
+
+
+def _tell_pauses(unasked: IntArray) -> str:
+    """For example ", without 2 pauses of 1.2 s in all between requests"."""
+    count, total = int(np.sum(unasked > 0)), _time(float(unasked.sum()) / 1e9)
+    what = f"1 pause of {total}" if count == 1 else f"{count} pauses of {total} in all"
+    return f", without {what} between requests" if count else ""
 
 
 def _step_facts(rank: int, steps: Steps, times: Sequence[float]) -> StepFacts:

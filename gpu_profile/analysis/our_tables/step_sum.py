@@ -1,5 +1,6 @@
 """Table step_sum: step times of each rank."""
 
+from collections import Counter
 from collections.abc import Sequence
 from itertools import chain
 
@@ -7,7 +8,9 @@ import numpy as np
 
 from gpu_profile.analysis.activity.cached import states_of
 from gpu_profile.analysis.activity.common_steps import common_steps, warm_up
+from gpu_profile.analysis.activity.serving.marks import KINDS
 from gpu_profile.analysis.activity.states import RankStates
+from gpu_profile.analysis.arrays.types import IntArray
 from gpu_profile.analysis.tables.analysis import Analysis
 from gpu_profile.table import Cell, Column, Table
 
@@ -19,6 +22,7 @@ COLUMNS = (
     Column("CV", "%"),
     Column("Host Med", "ns"),
     Column("Found By"),
+    Column("Kinds"),
 )
 
 
@@ -39,14 +43,21 @@ def _build_row(part: RankStates, first: int, behind: int) -> tuple[Cell, ...]:
     steps = part.steps
     time = (steps.end - steps.start)[first:behind]
     if not len(time):
-        return (part.rank, 0, 0, *(None,) * 8, "no steps found")
+        return (part.rank, 0, 0, *(None,) * 8, "no steps found", None)
     low, middle, high = np.quantile(time, (0, 0.5, 1))
     spread = float(np.std(time, ddof=1)) if len(time) > 1 else 0.0
     mean = float(np.mean(time))
     facts = (mean, middle, np.quantile(time, 0.95), low, high, spread, 100 * spread / max(mean, 1))
     host = float(np.median((steps.host_end - steps.host_start)[first:behind]))
     numbers = tuple(round(float(fact), 1) for fact in facts)
-    return (part.rank, len(time), len(steps) - len(time), *numbers, round(host, 1), steps.source)
+    counts = (part.rank, len(time), len(steps) - len(time))
+    return (*counts, *numbers, round(host, 1), steps.source, count_kinds(steps.kind[first:behind]))
+
+
+def count_kinds(kind: IntArray) -> str | None:
+    """For example "decode 812, mixed 4"; None for steps that are no iterations of an engine."""
+    counts = Counter(KINDS[code] for code in kind.tolist())
+    return ", ".join(f"{name} {counts[name]}" for name in KINDS if counts[name]) or None
 
 
 STEP_SUM = Analysis(

@@ -5,7 +5,9 @@ from itertools import chain
 
 from gpu_profile.analysis.activity.cached import states_of
 from gpu_profile.analysis.activity.common_steps import common_steps, warm_up
+from gpu_profile.analysis.activity.serving.marks import KINDS, NOT_TOLD
 from gpu_profile.analysis.activity.states import RankStates
+from gpu_profile.analysis.activity.steps import Steps
 from gpu_profile.analysis.tables.analysis import Analysis
 from gpu_profile.table import Cell, Column, Table
 
@@ -17,6 +19,8 @@ COLUMNS = (
     Column("Host Start", "ns"),
     Column("Host Duration", "ns"),
     Column("Steady"),
+    Column("Kind"),
+    Column("Batch"),
 )
 
 
@@ -44,7 +48,15 @@ def _build_rows(part: RankStates, first: int, behind: int) -> Iterator[tuple[Cel
         steps.host_end - steps.host_start,
     )
     for number, times in enumerate(zip(*(column.tolist() for column in columns), strict=True)):
-        yield (part.rank, number, *times, int(first <= number < behind))
+        yield (part.rank, number, *times, int(first <= number < behind), *_tell_kind(steps, number))
+
+
+def _tell_kind(steps: Steps, number: int) -> tuple[Cell, Cell]:
+    """Kind and batch of an iteration; None for what is not known."""
+    if not steps.are_iterations:
+        return None, None
+    batch = int(steps.batch[number])
+    return KINDS[int(steps.kind[number])], None if batch == NOT_TOLD else batch
 
 
 STEP_TRACE = Analysis(

@@ -1,0 +1,80 @@
+"""Iterations of engines: found by marks, told apart by kind, and scored against the truth."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from gpu_profile.analysis.activity.cached import activities_of
+from gpu_profile.analysis.activity.serving.marks import KINDS, NOT_TOLD, Mark, read_mark
+from gpu_profile.analysis.activity.steps import Steps, find_steps
+from gpu_profile.analysis.store.open_report import open_report
+from gpu_profile.analysis.tables.analysis import Scope
+from tests.generator.serving import Server, Serving, serve
+
+DECODE, PREFILL, MIXED, UNKNOWN = range(4)
+
+
+@pytest.mark.parametrize(
+    ("name", "mark"),
+    [
+        ("execute_context_0(0)_generation_64(64)", Mark("vLLM", DECODE, 64, 0)),
+        ("execute_context_2(900)_generation_0(0)", Mark("vLLM", PREFILL, 2, 900)),
+        ("execute_context_1(512)_generation_63(63)", Mark("vLLM", MIXED, 64, 512)),
+        ("execute_context_0(0)_generation_0(0)", Mark("vLLM", UNKNOWN, 0, 0)),
+        ("step[DECODE bs=64]", Mark("SGLang", DECODE, 64, 0)),
+        ("step[EXTEND bs=4 toks=512]", Mark("SGLang", PREFILL, 4, 512)),
+        ("step[EXTEND bs=2 toks=64 c_sq=64 c_sk=1000]", Mark("SGLang", PREFILL, 2, 64)),
+        ("step[MIXED bs=2]", Mark("SGLang", MIXED, 2, NOT_TOLD)),
+        ("step[IDLE bs=0]", Mark("SGLang", UNKNOWN, 0, NOT_TOLD)),
+        (
+            "TensorRT-LLM:[Executor] _forward_step 60000: 0 ctx reqs, 0 ctx tokens, 32 gen reqs",
+            Mark("TensorRT-LLM", DECODE, 32, 0),
+        ),
+        (
+            "[Executor] _forward_step 12: 1 ctx reqs, 3 gen reqs",
+            Mark("TensorRT-LLM", MIXED, 4, NOT_TOLD),
+        ),
+        (
+            "[Executor] _forward_step: 2 ctx reqs, 0 gen reqs",
+            Mark("TensorRT-LLM", PREFILL, 2, NOT_TOLD),
+        ),
+        ("step 12", None),
+        ("[Executor] _prepare_and_schedule_batch", None),
+        ("gpu_model_runner: forward", None),
+    ],
+)
+def test_a_mark_says_kind_and_batch(name: str, mark: Mark | None) -> None:
+    assert read_mark(name) == mark
+
+
+MARKED = (
+    Server(engine="vLLM", chunk=512),
+    Server(engine="SGLang", bursts=3),
+    Server(engine="TensorRT-LLM", graphs="", chunk=256, bursts=3),
+    Server(engine="vLLM", graphs="graph", verifies=3),
+    Server(engine="SGLang", models=2),
+)
+
+
+@pytest.mark.parametrize("server", MARKED)
+def test_marked_iterations_are_those_of_the_server(server: Server, tmp_path: Path) -> None:
+    run = serve(server)
+    steps = find_run_steps(run, tmp_path)
+    assert steps.source == f"marks of {server.engine}"
+    true = run.iterations
+    assert steps.host_start.tolist() == [one.host for one in true]
+    assert [KINDS[kind] for kind in steps.kind.tolist()] == [one.kind for one in true]
+    assert steps.batch.tolist() == [one.batch for one in true]
+    assert np.array_equal(steps.start, [one.gpu for one in true])
+    told = [row for row, pause in enumerate(steps.unasked.tolist()) if pause]
+    assert all(true[row].alone for row in told)
+    if server.bursts > 1:
+        assert len(told) >= server.bursts - 1
+        assert (steps.end - steps.start).max() < 400_000_000
+
+
+def find_run_steps(run: Serving, folder: Path) -> Steps:
+    with open_report(str(run.save(folder))) as database:
+        (activity,) = activities_of(database, Scope())
+        return find_steps(activity)
