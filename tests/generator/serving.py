@@ -27,9 +27,9 @@ class Server:
     """Times in us. `engine`: whose marks it makes, "" for none. `graphs`: "node" or "graph" as nsys
     traces them, "" where each kernel is launched. `chunk`: tokens of prompts in one iteration
     beside the decoding, 0 for iterations of prompts alone. `verifies`: tokens that are drafted and
-    verified in one iteration. `gap_us`: the host's work between two iterations. `models`: engines that take
-    turns in one process. `largest`: the largest batch with a graph. `copies`: small copies to the
-    device in each iteration. `bursts`: requests come together, and none for a while.
+    verified in one iteration. `gap_us`: the host's work between two iterations. `models`: engines
+    that take turns in one process. `largest`: the largest batch with a graph. `copies`: small
+    copies to the device in each iteration. `bursts`: requests come together, and none for a while.
     """
 
     seed: int = 1

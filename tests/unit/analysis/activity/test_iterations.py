@@ -8,7 +8,7 @@ import pytest
 from gpu_profile.analysis.activity.cached import activities_of
 from gpu_profile.analysis.activity.serving.marks import KINDS, NOT_TOLD, Mark, read_mark
 from gpu_profile.analysis.activity.steps import Steps, find_steps
-from gpu_profile.analysis.store.open_report import open_report
+from gpu_profile.analysis.store.files.open_report import open_report
 from gpu_profile.analysis.tables.analysis import Scope
 from tests.generator.serving import Server, Serving, serve
 
