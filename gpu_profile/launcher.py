@@ -9,10 +9,11 @@ from enum import Enum
 from pathlib import Path
 from typing import ClassVar, Protocol
 
-from gpu_profile.command import Command, Result, Steps
+from gpu_profile.command import Command, Steps
 from gpu_profile.declared.check import Check
-from gpu_profile.errors import SettingsError, ToolError
+from gpu_profile.errors import SettingsError
 from gpu_profile.job import Job, NsysPlan
+from gpu_profile.job_status import JobStatus
 from gpu_profile.remote_host import RemoteHost
 from gpu_profile.settings.settings import Settings
 
@@ -36,36 +37,6 @@ class Carrying(Enum):
     COPY = "a directory that is copied to the machine"
 
 
-class JobState(Enum):
-    """The state of a job. UNKNOWN: its engine does not answer at the moment."""
-
-    PENDING = "pending"
-    RUNNING = "running"
-    SUCCEEDED = "succeeded"
-    FAILED = "failed"
-    CANCELLED = "cancelled"
-    UNKNOWN = "unknown"
-
-    @property
-    def finished(self) -> bool:
-        return self in {JobState.SUCCEEDED, JobState.FAILED, JobState.CANCELLED}
-
-
-@dataclass(frozen=True, kw_only=True)
-class JobStatus:
-    """The state of a job at one moment.
-
-    `reason` is the engine's own text: Slurm's `Resources`, a pod's `ImagePullBackOff`, `out of
-    memory`. `exit_code` is None until the job has ended. `patience_s`: how long a run waits for an
-    engine whose state is UNKNOWN, such as 120; None for as long as it takes.
-    """
-
-    state: JobState
-    reason: str = ""
-    exit_code: int | None = None
-    patience_s: float | None = None
-
-
 @dataclass(frozen=True, kw_only=True)
 class Repair:
     """What `doctor --fix` would do, shown before it is done.
@@ -76,25 +47,6 @@ class Repair:
 
     reason: str
     commands: tuple[Command, ...]
-
-
-def ask_command(question: Command) -> Steps[str]:
-    """Return the standard output of one command. Raises ToolError if it fails."""
-    return read_answer((yield question))
-
-
-def read_answer(result: Result) -> str:
-    """Return the standard output. Raises ToolError if the command failed."""
-    if result.returncode:
-        hint = "Run `invoke doctor` with the same --on"
-        raise ToolError(f"nsys does not list its options: {result.said}", hint)
-    return result.stdout
-
-
-def make_no_identity() -> Steps[str]:
-    """Return the empty identity: nsys may be upgraded in place, so it is asked each time."""
-    yield from ()
-    return ""
 
 
 class Launcher(Protocol):
@@ -275,6 +227,11 @@ class LauncherDefaults:
         """Return None: there is nothing that this machine could install."""
         yield from ()
         return None
+
+    def identity(self) -> Steps[str]:
+        """Return the empty key: nsys may be upgraded in place, so it is asked each time."""
+        yield from ()
+        return ""
 
     def check_job(self, job: Job, plan: NsysPlan) -> Steps[None]:
         """Raise nothing: what the job lacks shows when it starts."""

@@ -9,7 +9,7 @@ from gpu_profile.command import Command, Steps
 from gpu_profile.declared.ssh_settings import SshSettings
 from gpu_profile.engine.carried_directory import name_cache
 from gpu_profile.job import Job, NsysPlan
-from gpu_profile.launcher import JobStatus
+from gpu_profile.job_status import JobStatus
 from gpu_profile.launchers.agent import job_directory, windows
 from gpu_profile.launchers.one_host import OneHost, name_nsys
 from gpu_profile.nsys.recorder import Window, WindowRequest

@@ -12,9 +12,10 @@ from gpu_profile.declared.image_ref import ImageRef
 from gpu_profile.doctor.host import check_host, list_lacking
 from gpu_profile.engine.carried_directory import bring_directory
 from gpu_profile.job import Job
-from gpu_profile.launcher import Carrying, ImageFrom, read_answer
+from gpu_profile.launcher import Carrying, ImageFrom
 from gpu_profile.launchers.agent.job_directory import Agent
 from gpu_profile.launchers.agent.scripts import Scripted
+from gpu_profile.nsys.help_answer import read_answer
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -12,7 +12,7 @@ from gpu_profile.command import Command, Result, Steps
 from gpu_profile.declared.ssh_settings import SshSettings
 from gpu_profile.errors import SettingsError
 from gpu_profile.job import Job, NsysPlan
-from gpu_profile.launcher import JobState, JobStatus
+from gpu_profile.job_status import JobState, JobStatus
 from gpu_profile.launchers.agent import job_directory, windows
 from gpu_profile.launchers.agent.transfer import Transfer, own_directory
 from gpu_profile.launchers.one_host import OneHost, name_nsys

@@ -10,7 +10,8 @@ from pathlib import Path
 from gpu_profile import files, process
 from gpu_profile.analysis.store.files import temporary
 from gpu_profile.errors import EngineAwayError, JobError, SettingsError
-from gpu_profile.launcher import JobState, JobStatus, Launcher
+from gpu_profile.job_status import JobState, JobStatus
+from gpu_profile.launcher import Launcher
 from gpu_profile.progress import Progress
 from gpu_profile.runs import job_note, record
 from gpu_profile.runs.job_note import JobNote

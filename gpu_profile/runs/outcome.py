@@ -10,7 +10,8 @@ from gpu_profile import __version__
 from gpu_profile.command import Result
 from gpu_profile.errors import GpuProfileError, Interrupted, JobError, ReportError
 from gpu_profile.job import Handle, Job, NsysPlan
-from gpu_profile.launcher import JobState, JobStatus, Launcher
+from gpu_profile.job_status import JobState, JobStatus
+from gpu_profile.launcher import Launcher
 from gpu_profile.redact import CommandLine
 from gpu_profile.runs import baseline, output_log
 from gpu_profile.runs.record import OUTPUT_FILE, ReportSummary, RunRecord

@@ -20,7 +20,8 @@ from gpu_profile.errors import (
     ToolError,
 )
 from gpu_profile.job import Handle, Job, NsysPlan
-from gpu_profile.launcher import JobState, JobStatus, Launcher
+from gpu_profile.job_status import JobState, JobStatus
+from gpu_profile.launcher import Launcher
 from gpu_profile.progress import Progress
 from gpu_profile.runs import job_note, output_log, record
 from gpu_profile.runs.follower import Follower, watch_job

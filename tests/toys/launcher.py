@@ -8,15 +8,10 @@ from gpu_profile.command import Command, Steps, make_command
 from gpu_profile.declared.check import Check
 from gpu_profile.errors import JobError
 from gpu_profile.job import Job, NsysPlan
-from gpu_profile.launcher import (
-    ImageFrom,
-    JobState,
-    JobStatus,
-    LauncherDefaults,
-    ask_command,
-    make_no_identity,
-)
+from gpu_profile.job_status import JobState, JobStatus
+from gpu_profile.launcher import ImageFrom, LauncherDefaults
 from gpu_profile.nsys.export import export_command
+from gpu_profile.nsys.help_answer import ask_command
 from gpu_profile.settings.settings import Settings
 
 _RUN = 'd=$1; shift; mkdir -p "$d"; "$@" >"$d/output.log" 2>&1; echo $? >"$d/ended"'
@@ -49,9 +44,6 @@ class ToyLauncher(LauncherDefaults):
     def gpus(self) -> Steps[int | None]:
         yield from ()
         return 0
-
-    def identity(self) -> Steps[str]:
-        return make_no_identity()
 
     def probe(self, job: Job) -> Steps[str]:
         return ask_command(make_command(self.nsys, "profile", "--help"))

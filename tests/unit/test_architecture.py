@@ -25,7 +25,7 @@ LIBRARY_USERS = {
 }
 
 FLOORS = """
-carrier printable signals
+carrier job_status printable signals
 analysis/arrays command errors progress redact table
 declared files remote_host
 pins

@@ -9,7 +9,7 @@ from typing import Any
 from gpu_profile.command import Command, Result, make_command
 from gpu_profile.errors import GpuProfileError, JobError, SettingsError, ToolError
 from gpu_profile.job import Job, NsysPlan
-from gpu_profile.launcher import JobState, JobStatus
+from gpu_profile.job_status import JobState, JobStatus
 from gpu_profile.nsys.rank_wrapper import local_arguments
 from gpu_profile.settings.places import ROOT
 

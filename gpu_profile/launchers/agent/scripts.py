@@ -6,8 +6,9 @@ from typing import Any
 
 from gpu_profile.command import Command, Result, Steps
 from gpu_profile.job import Job
-from gpu_profile.launcher import LauncherDefaults, make_no_identity, read_answer
+from gpu_profile.launcher import LauncherDefaults
 from gpu_profile.launchers.agent import job_directory
+from gpu_profile.nsys.help_answer import read_answer
 
 
 class Scripted(LauncherDefaults, ABC):
@@ -48,9 +49,6 @@ class Scripted(LauncherDefaults, ABC):
         """Return `{"found": […], "chosen": PATH}`: the copies of nsys on that machine."""
         result = yield self.find_nsys("--json")
         return job_directory.parse_facts(self.check_result(result), "looking for nsys")
-
-    def identity(self) -> Steps[str]:
-        return make_no_identity()
 
     def probe(self, job: Job) -> Steps[str]:
         return read_answer(self.check_result((yield self.find_nsys("profile", "--help"))))

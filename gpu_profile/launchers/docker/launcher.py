@@ -20,19 +20,13 @@ from gpu_profile.engine import carrier_volume, container, image_programs, probe
 from gpu_profile.errors import SettingsError
 from gpu_profile.image import embedded_base
 from gpu_profile.job import REPORTS_INSIDE, Job, Mount, NsysPlan
-from gpu_profile.launcher import (
-    Carrying,
-    ImageFrom,
-    JobState,
-    JobStatus,
-    LauncherDefaults,
-    Repair,
-    ask_command,
-)
+from gpu_profile.job_status import JobState, JobStatus
+from gpu_profile.launcher import Carrying, ImageFrom, LauncherDefaults, Repair
 from gpu_profile.launchers.agent import job_directory, windows
 from gpu_profile.launchers.docker import own_directory
 from gpu_profile.launchers.docker.status import read_own_status
 from gpu_profile.nsys import export as nsys_export
+from gpu_profile.nsys.help_answer import ask_command
 from gpu_profile.nsys.rank_wrapper import local_arguments
 from gpu_profile.nsys.recorder import Window, WindowRequest
 from gpu_profile.settings.settings import Settings

@@ -6,7 +6,7 @@ from typing import Any
 from gpu_profile.command import Result
 from gpu_profile.engine import container
 from gpu_profile.errors import SettingsError
-from gpu_profile.launcher import JobState, JobStatus
+from gpu_profile.job_status import JobState, JobStatus
 
 
 def read_own_status(job_id: str, result: Result) -> JobStatus:

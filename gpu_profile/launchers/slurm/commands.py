@@ -9,7 +9,7 @@ from gpu_profile.command import Command, Result, Steps
 from gpu_profile.declared.slurm_settings import SlurmSettings
 from gpu_profile.declared.ssh_settings import SshSettings
 from gpu_profile.errors import Refusal, SettingsError, ToolError, explain_refusal
-from gpu_profile.launcher import JobState, JobStatus
+from gpu_profile.job_status import JobState, JobStatus
 from gpu_profile.launchers.slurm import container
 from gpu_profile.launchers.slurm import state as slurm_state
 from gpu_profile.launchers.slurm.sbatch import Script

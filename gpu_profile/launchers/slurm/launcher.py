@@ -20,13 +20,15 @@ from gpu_profile.doctor.host import check_host
 from gpu_profile.engine.carried_directory import bring_directory
 from gpu_profile.errors import GpuProfileError, SettingsError
 from gpu_profile.job import Job, NsysPlan
-from gpu_profile.launcher import Carrying, ImageFrom, JobState, JobStatus, read_answer
+from gpu_profile.job_status import JobState, JobStatus
+from gpu_profile.launcher import Carrying, ImageFrom
 from gpu_profile.launchers.agent import job_directory, windows
 from gpu_profile.launchers.agent.scripts import Scripted
 from gpu_profile.launchers.agent.transfer import Transfer, own_directory
 from gpu_profile.launchers.slurm import state
 from gpu_profile.launchers.slurm.commands import SlurmCluster, parse_job_number
 from gpu_profile.launchers.slurm.sbatch import COMMENT
+from gpu_profile.nsys.help_answer import read_answer
 from gpu_profile.nsys.recorder import Window, WindowRequest
 from gpu_profile.settings.settings import Settings
 

@@ -12,7 +12,7 @@ from gpu_profile.errors import (
     ToolError,
     explain_refusal,
 )
-from gpu_profile.launcher import JobState, JobStatus
+from gpu_profile.job_status import JobState, JobStatus
 
 STATES: Mapping[str, JobState] = {
     **dict.fromkeys(("PENDING", "CONFIGURING", "RESV_DEL_HOLD"), JobState.PENDING),

@@ -21,7 +21,8 @@ from gpu_profile.command import Steps
 from gpu_profile.engine import container, image_programs
 from gpu_profile.errors import GpuProfileError, SettingsError, ToolError
 from gpu_profile.job import Handle
-from gpu_profile.launcher import JobStatus, Launcher
+from gpu_profile.job_status import JobStatus
+from gpu_profile.launcher import Launcher
 from gpu_profile.printable import name_program
 from gpu_profile.progress import Progress
 from gpu_profile.runs import job_note, output_log, record

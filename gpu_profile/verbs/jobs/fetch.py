@@ -18,7 +18,8 @@ from gpu_profile.errors import (
     ToolError,
 )
 from gpu_profile.job import Handle
-from gpu_profile.launcher import JobState, Launcher
+from gpu_profile.job_status import JobState
+from gpu_profile.launcher import Launcher
 from gpu_profile.progress import Progress
 from gpu_profile.runs import baseline, output_log, prune, record
 from gpu_profile.runs.record import RunRecord

@@ -9,7 +9,8 @@ from gpu_profile.cli.jobs import job_of, run_at_home
 from gpu_profile.cli.options.jobs import RecordOptions
 from gpu_profile.errors import JobError, ReportError, SettingsError, ToolError
 from gpu_profile.job import parse_ranks
-from gpu_profile.launcher import JobState, Launcher
+from gpu_profile.job_status import JobState
+from gpu_profile.launcher import Launcher
 from gpu_profile.nsys.recorder import Recorder, Window, WindowRequest
 from gpu_profile.printable import name_program
 from gpu_profile.progress import Progress

@@ -21,7 +21,7 @@ from gpu_profile.errors import (
     ToolError,
 )
 from gpu_profile.job import Job, Mount, NsysPlan, ProfileSpec, Resources
-from gpu_profile.launcher import JobState, JobStatus
+from gpu_profile.job_status import JobState, JobStatus
 from gpu_profile.launchers.docker.launcher import DockerLauncher
 from gpu_profile.launchers.docker.own_directory import LIST_ABSENT, find_local_paths
 from tests.unit.settings_for import settings_for

@@ -12,7 +12,7 @@ import pytest
 from gpu_profile.command import Command, Result, Steps
 from gpu_profile.errors import GpuProfileError, JobError, ReportError, SettingsError, ToolError
 from gpu_profile.job import Job, NsysPlan, Resources
-from gpu_profile.launcher import JobState
+from gpu_profile.job_status import JobState
 from gpu_profile.launchers.agent.job_directory import CONTAINER_ROOT, Agent
 from gpu_profile.launchers.host import HostLauncher
 from gpu_profile.launchers.ssh import SshLauncher

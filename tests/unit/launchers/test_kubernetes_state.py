@@ -7,8 +7,8 @@ import pytest
 from gpu_profile.command import Result
 from gpu_profile.declared.image_ref import ImageRef
 from gpu_profile.errors import SettingsError, ToolError
+from gpu_profile.job_status import JobState, JobStatus
 from gpu_profile.kubernetes.kubectl import KubernetesCluster
-from gpu_profile.launcher import JobState, JobStatus
 from gpu_profile.launchers.kubernetes.mpijob import MpiJobLauncher
 from gpu_profile.launchers.kubernetes.pod_options import PodOptions
 from gpu_profile.launchers.kubernetes.pytorchjob import PyTorchJobLauncher

@@ -11,7 +11,7 @@ from gpu_profile import process
 from gpu_profile.carrier import Carrier
 from gpu_profile.errors import JobError, SettingsError, ToolError
 from gpu_profile.job import Job, NsysPlan, ProfileSpec, Resources
-from gpu_profile.launcher import JobState
+from gpu_profile.job_status import JobState
 from gpu_profile.launchers.slurm import state as slurm_state
 from gpu_profile.launchers.slurm.commands import SlurmCluster
 from gpu_profile.launchers.slurm.container import Container

@@ -9,7 +9,7 @@ import pytest
 from gpu_profile.command import Command, Steps
 from gpu_profile.declared.image_ref import ImageRef
 from gpu_profile.errors import ReportError
-from gpu_profile.launcher import JobState, JobStatus
+from gpu_profile.job_status import JobState, JobStatus
 from gpu_profile.launchers.docker.launcher import DockerLauncher
 from gpu_profile.progress import Progress
 from gpu_profile.runs import record as rundir

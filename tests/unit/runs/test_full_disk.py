@@ -11,7 +11,7 @@ from gpu_profile import process
 from gpu_profile.command import Command, Result, Steps, make_command
 from gpu_profile.declared.image_ref import ImageRef
 from gpu_profile.errors import ReportError, ToolError
-from gpu_profile.launcher import JobStatus
+from gpu_profile.job_status import JobStatus
 from gpu_profile.launchers.docker.launcher import DockerLauncher
 from gpu_profile.progress import Progress
 from gpu_profile.runs import record as rundir

@@ -16,7 +16,7 @@ from gpu_profile.command import Steps
 from gpu_profile.declared.image_ref import ImageRef
 from gpu_profile.errors import EngineAwayError, Interrupted
 from gpu_profile.job import Job, NsysPlan
-from gpu_profile.launcher import JobState, JobStatus
+from gpu_profile.job_status import JobState, JobStatus
 from gpu_profile.launchers.docker.launcher import DockerLauncher
 from gpu_profile.progress import Progress
 from gpu_profile.runs import job_note, record

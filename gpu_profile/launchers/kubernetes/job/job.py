@@ -15,6 +15,7 @@ from gpu_profile.declared.check import Check
 from gpu_profile.declared.kubernetes_settings import KubernetesSettings
 from gpu_profile.errors import Interrupted, JobError, SettingsError
 from gpu_profile.job import Job, NsysPlan
+from gpu_profile.job_status import JobStatus
 from gpu_profile.kubernetes import pods
 from gpu_profile.kubernetes.carrier_pod import add_carrier
 from gpu_profile.kubernetes.kubectl import (
@@ -25,13 +26,7 @@ from gpu_profile.kubernetes.kubectl import (
     parse_object,
     split_id,
 )
-from gpu_profile.launcher import (
-    Carrying,
-    ImageFrom,
-    JobStatus,
-    LauncherDefaults,
-    make_no_identity,
-)
+from gpu_profile.launcher import Carrying, ImageFrom, LauncherDefaults
 from gpu_profile.launchers.kubernetes import (
     manifests,
     nsys_probe,
@@ -97,9 +92,6 @@ class KubernetesObject(LauncherDefaults, ABC):
         if not wanted or self.options.injector:
             return job
         return replace(job, carrier=Carrier(source=self.options.carrier_image))
-
-    def identity(self) -> Steps[str]:
-        return make_no_identity()
 
     def status(self, job_id: str) -> Steps[JobStatus]:
         return get_job_status(self.cluster, self.kind, job_id)
