@@ -13,7 +13,7 @@ import errno
 import functools
 import os
 import sys
-from collections.abc import Iterator, Mapping, Sequence, Set
+from collections.abc import Iterator, Sequence, Set
 from typing import Any, NoReturn
 
 from invoke.collection import Collection
@@ -29,11 +29,11 @@ from gpu_profile.cli.early_signals import end_early
 from gpu_profile.cli.help_text import usage
 from gpu_profile.cli.program import CLONE_ONLY
 from gpu_profile.cli.table import VERBS
-from gpu_profile.cli.verb import Option, Verb, VerbOptions
+from gpu_profile.cli.verb import Option, Verb
+from gpu_profile.cli.words import NUMBERED, find_plain_words, get_job_words, make_options
 from gpu_profile.errors import GpuProfileError
 from gpu_profile.printable import PROGRAM
 
-_NUMBERED = "."
 _PLACES = {
     errno.ENOSPC: "Make room",
     errno.EDQUOT: "Make room",
@@ -57,8 +57,8 @@ def _arguments(verb: Verb) -> Iterator[Argument]:
         return
     for option in verb.options:
         if option.positional and isinstance(option.default, tuple):
-            for number, _ in enumerate(_plain_words(verb, sys.argv[1:])):
-                yield _argument(option, f"{option.name}{_NUMBERED}{number}")
+            for number, _ in enumerate(find_plain_words(verb, sys.argv[1:])):
+                yield _argument(option, f"{option.name}{NUMBERED}{number}")
         else:
             yield _argument(option, option.name)
 
@@ -72,30 +72,6 @@ def _argument(option: Option, name: str) -> Argument:
         help=option.doc,
         positional=option.positional,
     )
-
-
-def _words() -> tuple[str, ...]:
-    """Return the words behind `--` unchanged: Invoke's own remainder loses the quoting."""
-    return tuple(sys.argv[sys.argv.index("--") + 1 :]) if "--" in sys.argv else ()
-
-
-def _plain_words(verb: Verb, argv: Sequence[str]) -> Iterator[str]:
-    """Return the words up to the next verb or `--` that are no flags and no flags' values.
-
-    In another project's tasks.py the verb's name has a prefix, as in `gp.trace-file`.
-    """
-    verb_word = next((word for word in argv if f".{word}".endswith(f".{verb.name}")), verb.name)
-    prefix = verb_word.removesuffix(verb.name)
-    names = {f"{prefix}{other.name}" for other in VERBS}
-    bare = {f"--{option.name}" for option in verb.options if isinstance(option.default, bool)}
-    words = iter(argv[argv.index(verb_word) + 1 :] if verb_word in argv else ())
-    for word in words:
-        if word == "--" or word in names:
-            return
-        if not word.startswith("-"):
-            yield word
-        elif "=" not in word and word not in bare:
-            next(words, None)
 
 
 class VerbTask(Task):  # type: ignore[type-arg]
@@ -112,24 +88,6 @@ class VerbTask(Task):  # type: ignore[type-arg]
         return list(_arguments(self.verb))
 
 
-def _make_options(verb: Verb, flags: Mapping[str, Any]) -> VerbOptions:
-    """Return the verb's options from Invoke's flags by name.
-
-    The words of a positional list are joined again.
-    """
-    values: dict[str, Any] = {}
-    fields = {option.name: option.field for option in verb.options}
-    for flag, value in flags.items():
-        name, numbered, _ = flag.replace("_", "-").partition(_NUMBERED)
-        field = fields[name]
-        if numbered:
-            values[field] = (*values.get(field, ()), value)
-        else:
-            values[field] = tuple(value) if isinstance(value, list) else value
-    more = {"words": _words(), "environ": dict(os.environ)}
-    return verb.options_class.from_flags({**values, **more})
-
-
 def _body(verb: Verb) -> Any:  # noqa: ANN401 - Invoke's own signature
     def body(_context: Context, **flags: Any) -> None:  # noqa: ANN401
         # imported here: `--list` takes hardly longer than a bare Invoke program's
@@ -137,7 +95,7 @@ def _body(verb: Verb) -> Any:  # noqa: ANN401 - Invoke's own signature
         from gpu_profile.cli.run_verb import run_verb
         from gpu_profile.cli.terminal import drop_output, is_output_full
 
-        options = _make_options(verb, flags)
+        options = make_options(verb, flags, sys.argv, dict(os.environ))
         signals.install_handlers(replaced=end_early)
         try:
             run_verb(verb.name, options)
@@ -255,7 +213,7 @@ def _answer_shell(shell: str | None) -> NoReturn:
     else:
         verbs = [verb for verb in VERBS if verb.name not in CLONE_ONLY]
         run_ids = functools.partial(complete.list_run_ids, os.environ)
-        for candidate in complete.list_candidates(_words()[1:], verbs, run_ids):
+        for candidate in complete.list_candidates(get_job_words(sys.argv)[1:], verbs, run_ids):
             print(f"{candidate.word}\t{candidate.doc}" if candidate.doc else candidate.word)
     raise Exit
 

@@ -6,7 +6,7 @@ from pathlib import Path
 from gpu_profile.carrier import CARRIED_TO, Carrier
 from gpu_profile.command import ENGINE, Command, Steps, make_command
 from gpu_profile.declared.image_ref import ImageRef
-from gpu_profile.engine import carrier_volume, container
+from gpu_profile.engine import carrier_volume, engine_answers
 from gpu_profile.errors import ToolError
 from gpu_profile.launchers.agent.job_directory import Agent
 from gpu_profile.launchers.agent.transfer import own_directory
@@ -55,7 +55,7 @@ def _copy_directory(
     pack = ("--entrypoint=tar", str(image), "-C", CARRIED_TO, "-cf", "-", "agent", "carrier")
     words = (ENGINE, "run", "--rm", "--pull=never", "--network=none", *pack)
     packed = yield Command(argv=words, stdout_file=archive)
-    container.check_engine_result(packed, f"taking nsys out of {image}")
+    engine_answers.check_engine_result(packed, f"taking nsys out of {image}")
     there, new = shlex.quote(directory), shlex.quote(f"{directory}.new")
     unpack = f"umask 077 && rm -rf {new} && mkdir -p {new} && tar -xof - -C {new}"
     line = f"{unpack} && rm -rf {there} && mv {new} {there}"

@@ -8,7 +8,7 @@ from typing import Any
 from gpu_profile.carrier import CARRIED_TO, Carrier
 from gpu_profile.command import ENGINE, Result, Steps, make_command, make_engine_command
 from gpu_profile.declared.image_ref import ImageRef
-from gpu_profile.engine import container
+from gpu_profile.engine import container, engine_answers
 from gpu_profile.errors import Refusal, ToolError, explain_refusal
 from gpu_profile.job import Job
 
@@ -31,7 +31,7 @@ An image with musl has no loader for programs of glibc: the kernel says that the
 def read_config(image: ImageRef) -> Steps[Mapping[str, Any]]:
     """Return the Config of an image of the engine. Raises ToolError where it has no such image."""
     answer = yield make_engine_command("image", "inspect", "--format={{json .Config}}", str(image))
-    text = container.check_engine_result(answer, f"looking for {image}").stdout
+    text = engine_answers.check_engine_result(answer, f"looking for {image}").stdout
     config: Mapping[str, Any] = json.loads(text or "null") or {}
     return config
 
@@ -52,7 +52,7 @@ def describe_carrier(image: ImageRef) -> Steps[Mapping[str, str]]:
     )
     if described.returncode in {2, 3}:
         raise ToolError(f"{image} holds no nsys that could be carried", _BUILD)
-    text = container.check_engine_result(described, f"asking {image} for its nsys").stdout
+    text = engine_answers.check_engine_result(described, f"asking {image} for its nsys").stdout
     # --dry-run has no answer
     facts: Mapping[str, str] = json.loads(text or '{"digest": "0123456789ab", "glibc": "2.29"}')
     return facts
@@ -65,10 +65,10 @@ def fill_volume(image: ImageRef) -> Steps[Carrier]:
     made = yield make_engine_command(
         "volume", "create", f"--label={LABEL}={facts['digest']}", volume
     )
-    container.check_engine_result(made, f"making the volume {volume}")
+    engine_answers.check_engine_result(made, f"making the volume {volume}")
     mount = f"--mount=type=volume,source={volume},target={CARRIED_TO}"
     filled = yield make_command(*(ENGINE, "run", *_ALONE, mount, "--entrypoint=true", str(image)))
-    container.check_engine_result(filled, f"copying nsys to the volume {volume}")
+    engine_answers.check_engine_result(filled, f"copying nsys to the volume {volume}")
     return Carrier(source=volume, digest=facts["digest"], glibc=facts["glibc"])
 
 
@@ -102,7 +102,9 @@ def _refuse_fault(result: Result, image: ImageRef, carrier: Carrier) -> None:
     if result.returncode == 0:
         return
     what = f"nsys cannot be carried to {image}: {_describe_fault(result, carrier)}"
-    raise explain_refusal(_REFUSALS, result.stderr, what, container.make_engine_error(result, what))
+    raise explain_refusal(
+        _REFUSALS, result.stderr, what, engine_answers.make_engine_error(result, what)
+    )
 
 
 def _describe_fault(result: Result, carrier: Carrier) -> str:

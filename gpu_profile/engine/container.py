@@ -9,107 +9,22 @@ from pathlib import Path
 from typing import Any
 
 from gpu_profile.command import ENGINE, Command, Result, Steps, make_command, make_engine_command
-from gpu_profile.declared.image_ref import ImageRef
-from gpu_profile.engine.probe import SOCKET_ADVICE
-from gpu_profile.errors import (
-    EngineAwayError,
-    GpuProfileError,
-    JobError,
-    NameTakenError,
-    Refusal,
-    SettingsError,
-    ToolError,
-    explain_refusal,
+from gpu_profile.engine.engine_answers import (
+    NO_DAEMON,
+    ask_patiently,
+    check_engine_result,
+    extract_reason,
+    is_engine_away,
+    make_engine_error,
 )
-from gpu_profile.job import REPORTS_INSIDE, Mount
-from gpu_profile.process import NO_ANSWER
+from gpu_profile.errors import EngineAwayError, NameTakenError
+from gpu_profile.job import Mount
 from gpu_profile.settings.settings import Settings
 
 RUN_LABEL, CONTAINER_LABEL = "gpu-profile.run", "gpu-profile.container"
 IMAGE_LABEL = "io.github.gpu-profile"
 """The prefix of our image's labels. A container inherits the labels of its image."""
 _NAME_IN_USE = "is already in use by container"
-_REFUSALS = (
-    Refusal("port is already allocated", SettingsError, "Set another PORT_MAP"),
-    Refusal("address already in use", SettingsError, "Set another PORT_MAP"),
-    Refusal("No such image", ToolError, "`invoke build` makes it, `invoke pull` fetches it"),
-    Refusal("Cannot connect to the Docker daemon", ToolError, "`invoke doctor --fix` starts one"),
-    Refusal("permission denied while trying to connect", ToolError, SOCKET_ADVICE),
-    Refusal(
-        "could not select device driver",
-        ToolError,
-        "Install NVIDIA's container toolkit, or use --gpus 0",
-    ),
-    Refusal("executable file not found", JobError, "Name a program that is in the image"),
-    Refusal("No such container", SettingsError, "`invoke run` starts it"),
-    Refusal("is not running", SettingsError, "`invoke run` starts it"),
-    Refusal("error setting rlimit", ToolError, "The engine's host allows no such --ulimit"),
-    Refusal("No space left on device", ToolError, "`docker system df` shows what may go"),
-    Refusal(NO_ANSWER, EngineAwayError, "A job may run on: `invoke fetch` goes on once it answers"),
-)
-
-
-_NO_ENGINE = "Cannot connect to the Docker daemon"
-_AWAY = (
-    _NO_ENGINE,
-    "error during connect",
-    "connection refused",
-    "connection reset by peer",
-    "broken pipe",
-    "EOF",
-    "i/o timeout",
-    "shutting down",
-    NO_ANSWER,
-)
-"""What the docker CLI says while its engine restarts or the way to it is cut; or a hang."""
-AWAY_S = 120
-"""How long an engine that does not answer is waited for. A restart takes 1 to 30 s."""
-_PAUSE_S = 5
-
-
-def is_engine_away(result: Result) -> bool:
-    """Return whether a docker command failed because the engine does not answer."""
-    text = result.stderr
-    refused = "permission denied" in text
-    return bool(result.returncode) and not refused and any(word in text for word in _AWAY)
-
-
-def has_hung(result: Result) -> bool:
-    """Return whether the engine was silent for two minutes already, as one that hangs."""
-    return NO_ANSWER in result.stderr
-
-
-def ask_patiently(command: Command) -> Steps[Result]:
-    """Return the result of a docker command, tried for two minutes while the engine is away.
-
-    For commands that may run twice, such as `docker container inspect`.
-    """
-    result = yield command
-    for _ in range(AWAY_S // _PAUSE_S):
-        if not is_engine_away(result) or has_hung(result):
-            break
-        yield make_command("sleep", str(_PAUSE_S))
-        result = yield command
-    return result
-
-
-def make_engine_error(result: Result, doing: str) -> GpuProfileError:
-    """Return the error that an engine's message means, with what to do."""
-    what = f"{doing}: {_extract_reason(result)}"
-    unknown = JobError(what, "See the engine's message")
-    return explain_refusal(_REFUSALS, result.stderr, what, unknown)
-
-
-def _extract_reason(result: Result) -> str:
-    """Return the engine's message without the advice at its end (`See 'docker run --help'`)."""
-    lines = [line for line in result.stderr.splitlines() if line.strip() and "--help" not in line]
-    return lines[-1].removeprefix("docker: ") if lines else result.said
-
-
-def check_engine_result(result: Result, doing: str) -> Result:
-    if result.returncode:
-        raise make_engine_error(result, doing)
-    return result
 
 
 def mount_option(mount: Mount) -> str:
@@ -158,7 +73,7 @@ def get_variables(name: str) -> Steps[dict[str, str]]:
     if "no such container" in answer.stderr.lower():
         return {}
     if is_engine_away(answer):
-        what = f"{name} may run on: {_extract_reason(answer)}"
+        what = f"{name} may run on: {extract_reason(answer)}"
         raise EngineAwayError(what, f"`invoke fetch --job {name}` goes on")
     check_engine_result(answer, f"asking for the variables of {name}")
     entries: list[str] = json.loads(answer.stdout or "null") or []
@@ -197,81 +112,20 @@ def start_detached(run: Command, name: str, *, again: str, name_in_use: str) -> 
     NameTakenError, with the hint `name_in_use`, if another container has this name.
     """
     result = yield run
-    if is_engine_away(result) and _NO_ENGINE not in result.stderr:
-        reason = _extract_reason(result)
+    if is_engine_away(result) and NO_DAEMON not in result.stderr:
+        reason = extract_reason(result)
         raise EngineAwayError(f"{name} may run: its engine went away ({reason})", again)
     if result.returncode and _NAME_IN_USE in result.stderr:
-        raise NameTakenError(f"starting {name}: {_extract_reason(result)}", name_in_use)
+        raise NameTakenError(f"starting {name}: {extract_reason(result)}", name_in_use)
     if result.returncode:
         yield make_engine_command("container", "rm", "--force", name)
     check_engine_result(result, f"starting {name}")
-
-
-def start_container(settings: Settings, image: ImageRef, gpus: tuple[str, ...]) -> Steps[str]:
-    """Start the local container unless it runs already. Returns what was done.
-
-    REPORT_DIR/<container> must exist; it is mounted at /wd/<container>.
-    """
-    name = settings.container
-    state, labels = parse_inspect((yield inspect_container(name)))
-    if state and state["Running"]:
-        return f"{name} runs already"
-    if state:
-        _refuse_foreign(name, labels)
-        check_engine_result(
-            (yield make_engine_command("container", "rm", name)), f"removing {name}"
-        )
-    reports = Mount(source=settings.report_dir.absolute() / name, target=f"{REPORTS_INSIDE}/{name}")
-    run = make_command(
-        *(ENGINE, "run", "--detach", "--pull=never", f"--name={name}"),
-        f"--label={CONTAINER_LABEL}={name}",
-        *(mount_option(reports), *list_placement_options(settings), *gpus),
-        *shlex.split(settings.port_map),
-        str(image),
-    )
-    yield from start_detached(
-        run,
-        name,
-        again="`invoke run` tries again",
-        name_in_use="`invoke stop` it, or set another CONTAINER",
-    )
-    return f"{name} started from {image}"
-
-
-def execute_in_container(name: str, argv: tuple[str, ...], *, terminal: bool) -> Command:
-    if terminal:
-        return make_engine_command("exec", "-it", name, *argv)
-    return make_engine_command("exec", name, *argv)
 
 
 def follow_logs(name: str, *, follow: bool) -> Command:
     if follow:
         return make_engine_command("logs", "--follow", name)
     return make_engine_command("logs", name)
-
-
-def require_container(name: str, *, running: bool) -> Steps[None]:
-    """Raise ToolError if there is no such container, or with `running` if it has ended."""
-    state = parse_state((yield inspect_container(name)))
-    if state is None or (running and not state["Running"]):
-        what = f"{name} has ended" if state else f"there is no container {name}"
-        raise ToolError(what, "`invoke run` starts it")
-
-
-def _refuse_foreign(name: str, labels: Mapping[str, str]) -> None:
-    if not is_ours(labels, CONTAINER_LABEL):
-        raise SettingsError(f"`invoke run` did not start the container {name}", "Set CONTAINER")
-
-
-def stop_container(name: str) -> Steps[str]:
-    """Stop and remove the local container if it exists. Refuses one that we did not start."""
-    state, labels = parse_inspect((yield inspect_container(name)))
-    if state is None:
-        return f"{name} does not run"
-    _refuse_foreign(name, labels)
-    check_engine_result((yield make_engine_command("stop", name)), f"stopping {name}")
-    check_engine_result((yield make_engine_command("container", "rm", name)), f"removing {name}")
-    return f"{name} stopped"
 
 
 def gpu_options(gpus: int | None) -> tuple[str, ...]:
@@ -282,3 +136,10 @@ def gpu_options(gpus: int | None) -> tuple[str, ...]:
         f"--gpus={'all' if gpus is None else gpus}",
         *("--ulimit=memlock=-1", "--ulimit=stack=67108864"),
     )
+
+
+def is_rootless() -> Steps[bool]:
+    """Return whether the engine runs as this user, so that a container's root is this user."""
+    question = make_engine_command("info", "--format={{json .SecurityOptions}}")
+    answer = yield from ask_patiently(question)
+    return "name=rootless" in check_engine_result(answer, "asking the engine").stdout

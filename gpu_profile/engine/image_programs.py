@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from gpu_profile.command import ENGINE, Command, Steps, make_command, make_engine_command
 from gpu_profile.declared.image_ref import ImageRef
-from gpu_profile.engine import container
+from gpu_profile.engine import container, engine_answers
 from gpu_profile.job import Mount
 
 
@@ -23,19 +23,21 @@ def ask_server_version() -> Command:
 def get_image_id(image: str) -> Steps[str]:
     """Return the image's id, such as `sha256:0f3c…`. Raises ToolError if there is no image."""
     inspect_result = yield make_engine_command("image", "inspect", "--format={{.Id}}", image)
-    return container.check_engine_result(inspect_result, f"looking for {image}").stdout.strip()
+    return engine_answers.check_engine_result(inspect_result, f"looking for {image}").stdout.strip()
 
 
 def read_image_file(image: str, path: str) -> Steps[str]:
     """Return the text of a file in the image, such as its manifest."""
     read = make_engine_command("run", "--rm", "--network=none", image, "cat", path)
-    return container.check_engine_result((yield read), f"reading the manifest of {image}").stdout
+    return engine_answers.check_engine_result(
+        (yield read), f"reading the manifest of {image}"
+    ).stdout
 
 
 def count_gpus() -> Steps[int]:
     """Return this machine's number of GPUs, or 0 if the engine has no `nvidia` runtime."""
     info = yield make_engine_command("info", "--format={{json .Runtimes}}")
-    if '"nvidia"' not in container.check_engine_result(info, "asking the engine").stdout:
+    if '"nvidia"' not in engine_answers.check_engine_result(info, "asking the engine").stdout:
         return 0
     listed = yield make_command("nvidia-smi", "--list-gpus")
     return listed.stdout.count("UUID") if listed.returncode == 0 else 0

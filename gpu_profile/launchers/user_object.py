@@ -22,15 +22,9 @@ from gpu_profile.kubernetes.kubectl import (
     parse_object,
     split_id,
 )
-from gpu_profile.kubernetes.marks import (
-    MANAGED_BY,
-    MANAGER,
-    OBJECT_LABEL,
-    RUN_LABEL,
-    is_ours,
-)
+from gpu_profile.kubernetes.marks import MANAGED_BY, MANAGER, OBJECT_LABEL, RUN_LABEL, is_ours
 from gpu_profile.launchers.kubernetes import nsys_probe, state
-from gpu_profile.launchers.kubernetes.job.job import KubernetesObject
+from gpu_profile.launchers.kubernetes.job.object import KubernetesObject
 from gpu_profile.launchers.kubernetes.node import STOP
 from gpu_profile.launchers.kubernetes.pod_options import PodOptions
 from gpu_profile.launchers.kubernetes.state import Kind

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from gpu_profile.analysis.activity.idle import CAUSES
+from gpu_profile.analysis.activity.idle.gaps import CAUSES
 from gpu_profile.analysis.findings.table import RULES
 from gpu_profile.analysis.tables.analysis import Analysis
 from gpu_profile.analysis.tables.by_name import ANALYSES, OURS

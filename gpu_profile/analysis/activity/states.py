@@ -14,7 +14,7 @@ from gpu_profile.analysis.activity.activity import COMMUNICATION, COMPUTE, Activ
 from gpu_profile.analysis.activity.comm.collectives import collectives_of, match_collectives
 from gpu_profile.analysis.activity.comm.lanes import Arrivals, Collectives
 from gpu_profile.analysis.activity.comm.message_sizes import reduced_bytes
-from gpu_profile.analysis.activity.idle import CAUSES, find_gaps
+from gpu_profile.analysis.activity.idle.gaps import CAUSES, find_gaps
 from gpu_profile.analysis.activity.start_up import StartUp, find_start_up, steady_window
 from gpu_profile.analysis.activity.steps import Steps, find_steps
 from gpu_profile.analysis.arrays.intervals import Intervals

@@ -6,7 +6,7 @@ from typing import TypeVar
 
 import numpy as np
 
-from gpu_profile.analysis.activity.idle import CAUSES, STALL
+from gpu_profile.analysis.activity.idle.gaps import CAUSES, STALL
 from gpu_profile.analysis.arrays.periods import find_period, find_rare
 from gpu_profile.analysis.findings.finding import Finding, Judgement, format_ranks
 from gpu_profile.analysis.findings.view import RankView

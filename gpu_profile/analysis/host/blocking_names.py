@@ -9,7 +9,7 @@ from gpu_profile.analysis.activity.activity import (
     NO_CALL,
     Activity,
 )
-from gpu_profile.analysis.activity.idle import blocking_calls
+from gpu_profile.analysis.activity.idle.blocking_calls import blocking_calls
 from gpu_profile.analysis.arrays.columns import list_distinct
 from gpu_profile.analysis.arrays.types import IntArray
 from gpu_profile.analysis.tables.labels import API_VERSION

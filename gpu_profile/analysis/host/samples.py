@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from gpu_profile.analysis.activity.activity import NO_CALL, Activity
-from gpu_profile.analysis.activity.idle import LAUNCH, STALL, find_gaps
+from gpu_profile.analysis.activity.idle.gaps import LAUNCH, STALL, find_gaps
 from gpu_profile.analysis.activity.start_up import steady_window
 from gpu_profile.analysis.arrays.columns import is_among, list_distinct
 from gpu_profile.analysis.arrays.types import IntArray

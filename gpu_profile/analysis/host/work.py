@@ -7,7 +7,8 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from gpu_profile.analysis.activity.activity import COPY, COPY_TO_DEVICE, COPY_TO_HOST, Activity
-from gpu_profile.analysis.activity.idle import STAGED_BYTES, SYNC, Gaps, blocking_calls, find_gaps
+from gpu_profile.analysis.activity.idle.blocking_calls import STAGED_BYTES, blocking_calls
+from gpu_profile.analysis.activity.idle.gaps import SYNC, Gaps, find_gaps
 from gpu_profile.analysis.activity.start_up import steady_window
 from gpu_profile.analysis.activity.steps import find_steps
 from gpu_profile.analysis.arrays.intervals import NOTHING, Intervals

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from gpu_profile.analysis.activity.activity import Activity
-from gpu_profile.analysis.activity.idle import Gaps, find_gaps, ranges_at
+from gpu_profile.analysis.activity.idle.gaps import Gaps, find_gaps, ranges_at
 from gpu_profile.analysis.activity.nvtx_ranges import NO_RANGE
 from gpu_profile.analysis.arrays.columns import encode_column
 from gpu_profile.analysis.arrays.memo import once_each

@@ -8,17 +8,13 @@ from numpy.typing import NDArray
 
 from gpu_profile.analysis.activity.activity import COMMUNICATION, COMPUTE, Activity
 from gpu_profile.analysis.activity.common_steps import first_steady
-from gpu_profile.analysis.activity.idle import LATENCY, QUEUED, Gaps, find_gaps
+from gpu_profile.analysis.activity.idle.gaps import LATENCY, QUEUED, Gaps, find_gaps
 from gpu_profile.analysis.activity.steps import find_steps
 from gpu_profile.analysis.arrays.columns import is_among
 from gpu_profile.analysis.arrays.intervals import FOREVER
 from gpu_profile.analysis.arrays.types import IntArray
 from gpu_profile.analysis.modules.marks import FORWARD, Module, fold_module, load_marks
-from gpu_profile.analysis.modules.owners import (
-    Owners,
-    find_op_owners,
-    find_owners_at,
-)
+from gpu_profile.analysis.modules.owners import Owners, find_op_owners, find_owners_at
 
 
 @dataclass(frozen=True)

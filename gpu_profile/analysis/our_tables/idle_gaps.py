@@ -7,7 +7,7 @@ import numpy as np
 
 from gpu_profile.analysis.activity.activity import NO_CALL, Activity
 from gpu_profile.analysis.activity.cached import activities_of, compute_share
-from gpu_profile.analysis.activity.idle import CAUSES, Gaps, find_gaps
+from gpu_profile.analysis.activity.idle.gaps import CAUSES, Gaps, find_gaps
 from gpu_profile.analysis.arrays.types import IntArray
 from gpu_profile.analysis.modules.gap_places import find_gap_places
 from gpu_profile.analysis.store.database import Database

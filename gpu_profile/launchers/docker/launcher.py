@@ -1,7 +1,6 @@
 """Launcher `docker`: jobs in a container of the local Docker Engine."""
 
 import functools
-import os
 import platform
 import sys
 from collections.abc import Mapping
@@ -16,7 +15,7 @@ from gpu_profile.declared.check import Check
 from gpu_profile.declared.image_ref import ImageRef
 from gpu_profile.doctor import fix_engine
 from gpu_profile.doctor.engine import check_engine
-from gpu_profile.engine import carrier_volume, container, image_programs, probe
+from gpu_profile.engine import carrier_volume, container, engine_answers, image_programs, probe
 from gpu_profile.errors import SettingsError
 from gpu_profile.image import embedded_base
 from gpu_profile.job import REPORTS_INSIDE, Job, Mount, NsysPlan
@@ -78,8 +77,8 @@ class DockerLauncher(LauncherDefaults):
             report_dir=settings.report_dir.absolute(),
             options=container.list_placement_options(settings),
             hostname=platform.node().partition(".")[0] if has_hostname else "",
-            owner=_get_owner(),
-            umask=_get_umask(),
+            owner=own_directory.get_owner(),
+            umask=own_directory.get_umask(),
         )
 
     def gpus(self) -> Steps[int | None]:
@@ -128,7 +127,7 @@ class DockerLauncher(LauncherDefaults):
         if job.carrier:
             made = yield make_command("mkdir", "-m", "1777", str(self._reports(job).source))
             job_directory.check_agent_result(made, f"making a folder for {job.name}")
-        rootless = bool(job.workdir and self.owner) and (yield from _is_rootless())
+        rootless = bool(job.workdir and self.owner) and (yield from container.is_rootless())
         words = self._run(job, plan, own_directory.list_user_options(job, self.owner, rootless))
         run = Command(argv=words, env=job.env, secrets=frozenset(job.env))
         yield from container.start_detached(
@@ -143,18 +142,7 @@ class DockerLauncher(LauncherDefaults):
         """Raise an error if the command names a file of this machine that the container lacks."""
         if plan.privileged:
             own_directory.refuse_privileges(job, self.owner)
-        names = own_directory.find_local_paths(job)
-        if not names:
-            return
-        workdir = [f"--workdir={job.workdir}"] if job.workdir else []
-        shell = ("-c", own_directory.LIST_ABSENT, "sh", *names)
-        question = (
-            *(ENGINE, "run", "--rm", "--pull=never", "--entrypoint=sh"),
-            *map(container.mount_option, job.mounts),
-            *workdir,
-            *(*self.options, str(self.image), *shell),
-        )
-        own_directory.refuse_absent((yield make_command(*question)), names)
+        yield from own_directory.check_local_paths(job, self.image, self.options)
 
     def _run(self, job: Job, plan: NsysPlan, user: tuple[str, ...]) -> tuple[str, ...]:
         """Return the job's `docker run` words.
@@ -184,9 +172,9 @@ class DockerLauncher(LauncherDefaults):
         Raises SettingsError if `profile` did not start this container.
         """
         result = yield container.inspect_container(job_id)
-        if container.is_engine_away(result):
+        if engine_answers.is_engine_away(result):
             reason = "the Docker Engine does not answer"
-            patience_s = 0 if container.has_hung(result) else container.AWAY_S
+            patience_s = 0 if engine_answers.has_hung(result) else engine_answers.AWAY_S
             return JobStatus(state=JobState.UNKNOWN, reason=reason, patience_s=patience_s)
         return read_own_status(job_id, result)
 
@@ -195,7 +183,7 @@ class DockerLauncher(LauncherDefaults):
 
         `fetch` copies nothing: the container writes its reports there.
         """
-        answer = yield from container.ask_patiently(container.inspect_mounts(job_id))
+        answer = yield from engine_answers.ask_patiently(container.inspect_mounts(job_id))
         source = container.parse_mounts(answer).get(f"{REPORTS_INSIDE}/{job_id}")
         if source and source.resolve() != (self.report_dir / job_id).resolve():
             what = f"docker://{job_id} writes its reports to {source}"
@@ -203,7 +191,9 @@ class DockerLauncher(LauncherDefaults):
 
     def _require_started(self, job_id: str) -> Steps[None]:
         """Raise SettingsError unless there is such a container, which `profile` started."""
-        inspect_result = yield from container.ask_patiently(container.inspect_container(job_id))
+        inspect_result = yield from engine_answers.ask_patiently(
+            container.inspect_container(job_id)
+        )
         read_own_status(job_id, inspect_result)
 
     def logs(self, job_id: str, *, follow: bool) -> Command:
@@ -215,8 +205,8 @@ class DockerLauncher(LauncherDefaults):
     def stop(self, job_id: str) -> Steps[None]:
         yield from self._require_started(job_id)
         stop = make_engine_command("stop", f"--time={_FINALISE_S}", job_id)
-        stopped = yield from container.ask_patiently(stop)
-        container.check_engine_result(stopped, f"stopping {job_id}")
+        stopped = yield from engine_answers.ask_patiently(stop)
+        engine_answers.check_engine_result(stopped, f"stopping {job_id}")
 
     def record(self, job_id: str, request: WindowRequest) -> Steps[Window]:
         yield from self._require_started(job_id)
@@ -231,10 +221,10 @@ class DockerLauncher(LauncherDefaults):
         In a rootless engine the container's root is this user: chown would give the reports to a
         subordinate uid. Those of a container of another image are moved up into `to`.
         """
-        if self.owner and not (yield from _is_rootless()):
+        if self.owner and not (yield from container.is_rootless()):
             words = ("chown", "--recursive", "--no-dereference", self.owner, str(to))
-            chown_result = yield from container.ask_patiently(self._tool_in(to, *words))
-            container.check_engine_result(chown_result, f"giving {to} to {self.owner}")
+            chown_result = yield from engine_answers.ask_patiently(self._tool_in(to, *words))
+            engine_answers.check_engine_result(chown_result, f"giving {to} to {self.owner}")
         if (to / _OF_CONTAINER).is_dir():
             take = self.agent.call("job.py", "take", str(to / _OF_CONTAINER), str(to))
             job_directory.check_agent_result((yield take), f"taking the reports of {job_id}")
@@ -248,8 +238,8 @@ class DockerLauncher(LauncherDefaults):
     def cleanup(self, job_id: str) -> Steps[None]:
         yield from self._require_started(job_id)
         remove = make_engine_command("container", "rm", "--force", job_id)
-        removed = yield from container.ask_patiently(remove)
-        container.check_engine_result(removed, f"removing {job_id}")
+        removed = yield from engine_answers.ask_patiently(remove)
+        engine_answers.check_engine_result(removed, f"removing {job_id}")
 
     def _reports(self, job: Job) -> Mount:
         """Mount the job's run directory only. REPORT_DIR itself may be a directory such as /tmp."""
@@ -265,26 +255,5 @@ class DockerLauncher(LauncherDefaults):
         return make_command(*image_programs.make_program_words(image, mounts, *argv))
 
 
-def _is_rootless() -> Steps[bool]:
-    """Return whether the engine runs as this user, so that a container's root is this user."""
-    question = make_engine_command("info", "--format={{json .SecurityOptions}}")
-    answer = yield from container.ask_patiently(question)
-    return "name=rootless" in container.check_engine_result(answer, "asking the engine").stdout
-
-
 def _inside(job: Job) -> str:
     return f"{REPORTS_INSIDE}/{job.name}"
-
-
-def _get_umask() -> int:
-    """Return this process's umask. The only portable way to read it is to set it."""
-    umask = os.umask(0o077)
-    os.umask(umask)
-    return umask
-
-
-def _get_owner() -> str:
-    """Return `uid:gid` of this user, who gets the reports; empty for root."""
-    if not hasattr(os, "getuid") or os.getuid() == 0:
-        return ""
-    return f"{os.getuid()}:{os.getgid()}"

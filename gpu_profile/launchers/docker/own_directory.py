@@ -1,11 +1,14 @@
 """The user's own directory in a container: under its own path, with the user's own uid."""
 
 import getpass
+import os
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from gpu_profile.command import Result
+from gpu_profile.command import ENGINE, Result, Steps, make_command
+from gpu_profile.declared.image_ref import ImageRef
+from gpu_profile.engine.container import mount_option
 from gpu_profile.errors import SettingsError, ToolError
 from gpu_profile.job import Job
 
@@ -96,3 +99,32 @@ def refuse_absent(result: Result, names: Sequence[str]) -> None:
 def _list_absent(result: Result, names: Sequence[str]) -> Iterator[str]:
     lines = set(result.stdout.splitlines())
     return (name for name in names if result.returncode == 0 and name in lines)
+
+
+def get_umask() -> int:
+    """Return this process's umask. The only portable way to read it is to set it."""
+    umask = os.umask(0o077)
+    os.umask(umask)
+    return umask
+
+
+def get_owner() -> str:
+    """Return `uid:gid` of this user, who gets the reports; empty for root."""
+    if not hasattr(os, "getuid") or os.getuid() == 0:
+        return ""
+    return f"{os.getuid()}:{os.getgid()}"
+
+
+def check_local_paths(job: Job, image: ImageRef, options: Sequence[str]) -> Steps[None]:
+    """Raise an error if the command names a file of this machine that the container lacks."""
+    names = find_local_paths(job)
+    if not names:
+        return
+    workdir = [f"--workdir={job.workdir}"] if job.workdir else []
+    question = (
+        *(ENGINE, "run", "--rm", "--pull=never", "--entrypoint=sh"),
+        *map(mount_option, job.mounts),
+        *(*workdir, *options, str(image)),
+        *("-c", LIST_ABSENT, "sh", *names),
+    )
+    refuse_absent((yield make_command(*question)), names)

@@ -24,10 +24,10 @@ from gpu_profile.job_status import JobState, JobStatus
 from gpu_profile.launcher import Carrying, ImageFrom
 from gpu_profile.launchers.agent import job_directory, windows
 from gpu_profile.launchers.agent.scripts import Scripted
-from gpu_profile.launchers.agent.transfer import Transfer, own_directory
+from gpu_profile.launchers.agent.transfer import Transfer
 from gpu_profile.launchers.slurm import state
-from gpu_profile.launchers.slurm.commands import SlurmCluster, parse_job_number
-from gpu_profile.launchers.slurm.sbatch import COMMENT
+from gpu_profile.launchers.slurm.commands import SlurmCluster
+from gpu_profile.launchers.slurm.job_link import JobLink
 from gpu_profile.nsys.help_answer import read_answer
 from gpu_profile.nsys.recorder import Window, WindowRequest
 from gpu_profile.settings.settings import Settings
@@ -36,7 +36,6 @@ _OLDER = ".gpu-profile-slurm"
 _CARRIER = "carrier"
 """The link in a job's directory to what was carried to the cluster."""
 _CARRIED = f'"$d/{_CARRIER}/carrier/bin"'
-_NOT_OURS = 2  # exit code of the shell text that looks for our marks
 
 
 def _user(login: str) -> str:
@@ -191,7 +190,7 @@ class SlurmLauncher(Scripted):
         status = yield from self.cluster.status(job_id)
         if status and (not status.state.finished or status.state is JobState.SUCCEEDED):
             return status
-        ended = yield self._shell(job_id, 'cat "$d/ended"')
+        ended = yield self._link.call(job_id, 'cat "$d/ended"')
         if status:
             return state.apply_end_line(status, ended.stdout)
         if ended.returncode:
@@ -200,15 +199,11 @@ class SlurmLauncher(Scripted):
 
     def require_own(self, job_id: str) -> Steps[None]:
         """Raise SettingsError unless the job has our comment in Slurm or a directory of ours."""
-        marked = yield self._marked(job_id)
-        if marked.returncode == _NOT_OURS:
-            what = self.cluster.place.said(marked)
-            raise SettingsError(what, "`squeue` and `scancel` show and end it")
-        self.cluster.place.checked(marked, f"looking for slurm://{job_id}")
+        yield from self._link.require_own(job_id)
 
     def logs(self, job_id: str, *, follow: bool) -> Command:
         show = "tail -n +1 -F" if follow else "cat"
-        return self._shell(job_id, f'exec {show} "$d/output.log"')
+        return self._link.call(job_id, f'exec {show} "$d/output.log"')
 
     def stop(self, job_id: str) -> Steps[None]:
         """Stop a job that has our comment in Slurm, or whose directory is ours."""
@@ -217,67 +212,39 @@ class SlurmLauncher(Scripted):
         if not status.state.finished:
             yield from self.cluster.stop(job_id, status.state)
         if status.state is JobState.PENDING:  # the script never ran, so it cannot write this line
-            yield self._shell(job_id, 'echo stopped > "$d/ended"')
+            yield self._link.call(job_id, 'echo stopped > "$d/ended"')
 
     def record(self, job_id: str, request: WindowRequest) -> Steps[Window]:
         """Record a window. The agents of all nodes see the job's directory."""
 
         def call(verb: str, _directory: str, *more: str) -> Command:
             script = f'exec python3 "$d/{windows.SCRIPT}" {verb} "$d" {shlex.join(more)}'
-            return self._shell(job_id, script)
+            return self._link.call(job_id, script)
 
         return windows.record_window(call, "", request)
 
     def fetch(self, job_id: str, to: Path) -> Steps[None]:
         again = f"`invoke fetch --job slurm://{job_id}` goes on"
-        pwd_result = yield self._shell(job_id, 'cd "$d" 2>/dev/null && pwd -P; true')
-        place = self.cluster.place
-        directory = place.checked(pwd_result, f"looking for slurm://{job_id}").stdout.rstrip("\n")
-        yield from self._transfer().fetch(directory or self._format_link(job_id), to, again)
+        directory = yield from self._link.find_directory(job_id)
+        yield from self._transfer().fetch(directory, to, again)
 
     def export(self, job_id: str, report: Path, output: Path) -> Command | None:
         words = shlex.join(("export", report.name, *self.nsys_flags()))
         verb, _, more = words.partition(" ")
         call = f'"$d/job.py" {verb} "$d" {more}'
         carried = f"exec {_CARRIED}/python3 -E {call} --nsys={_CARRIED}/nsys"
-        script = f'{self._finding(job_id)}test ! -e "$d/{_CARRIER}" || {carried}; '
+        script = f'{self._link.format_search(job_id)}test ! -e "$d/{_CARRIER}" || {carried}; '
         script += f"exec python3 {call}"
         run = self.cluster.beside_nsys("sh", "-c", script)
         return replace(run, stdout_file=output)
 
     def cleanup(self, job_id: str) -> Steps[None]:
         """Remove the job's directory and the link to it."""
-        find_run = 'run=$(readlink -f "$d") && test -e "$run/job.sbatch"'
-        remove = f'test ! -L "$d" || {{ {find_run} && rm -rf -- "$run" "$d"; }}'
-        removed = yield self._shell(job_id, remove)
-        self.cluster.place.checked(removed, f"removing slurm://{job_id}")
+        yield from self._link.remove(job_id)
 
-    def _format_link(self, job_id: str) -> str:
-        return f"{self.directory}/{parse_job_number(job_id)}"
-
-    def _finding(self, job_id: str) -> str:
-        """Return shell text that sets `d` to the link to the job's directory.
-
-        It fails if the directory belongs to another user. Directories of older versions are found
-        too.
-        """
-        link, older = shlex.quote(self._format_link(job_id)), shlex.quote(f"{self.older}/{job_id}")
-        check_owner = own_directory('"$d"')
-        return f'd={link}; test -e "$d" || d={older}; test ! -e "$d" || {{ {check_owner}; }}; '
-
-    def _shell(self, job_id: str, script: str) -> Command:
-        return self.cluster.place.run("sh", "-c", self._finding(job_id) + script)
-
-    def _marked(self, job_id: str) -> Command:
-        """Return a command that fails unless the job is ours.
-
-        It must have our comment in Slurm, or a directory of ours.
-        """
-        job_line = f'"$(scontrol show job {parse_job_number(job_id)} --oneliner)"'
-        words = f"slurm://{job_id} was not submitted by gpu-profile"
-        refuse_line = f"echo {words} >&2; exit {_NOT_OURS}"
-        comment = f'case {job_line} in *" Comment={COMMENT}"*) ;; *) {refuse_line} ;; esac'
-        return self._shell(job_id, f'test -e "$d/job.sbatch" || {comment}')
+    @property
+    def _link(self) -> JobLink:
+        return JobLink(place=self.cluster.place, directory=self.directory, older=self.older)
 
     def _transfer(self) -> Transfer:
         return Transfer(place=self.cluster.place, agent=self.agent, rsync=self.rsync)

@@ -18,7 +18,7 @@ from gpu_profile.cli.options.jobs import (
 )
 from gpu_profile.cli.terminal import copy_or_raise, run_or_raise, show_commands, tell
 from gpu_profile.command import Steps
-from gpu_profile.engine import container, image_programs
+from gpu_profile.engine import container, image_programs, local_container
 from gpu_profile.errors import GpuProfileError, SettingsError, ToolError
 from gpu_profile.job import Handle
 from gpu_profile.job_status import JobStatus
@@ -61,7 +61,7 @@ def run(options: RunOptions) -> None:
     """Start the local container, or print the commands with --dry-run."""
     settings = apply_version(load_settings(options))
     gpus = container.gpu_options(_count_gpus(planning=options.dry_run) and None)
-    steps = container.start_container(settings, settings.image_ref, gpus)
+    steps = local_container.start_container(settings, settings.image_ref, gpus)
     if options.dry_run:
         show_commands(process.plan(steps))
     else:
@@ -86,9 +86,9 @@ def exec(options: ExecOptions) -> None:
     settings = load_settings(options)
     terminal = sys.stdin.isatty() and sys.stdout.isatty()
     argv = options.words or ("bash",)
-    process.drive(container.require_container(settings.container, running=True))
+    process.drive(local_container.require_container(settings.container, running=True))
     code = process.run_attached(
-        container.execute_in_container(settings.container, argv, terminal=terminal)
+        local_container.execute_in_container(settings.container, argv, terminal=terminal)
     )
     if code:
         sys.exit(code)
@@ -144,7 +144,7 @@ def _print_redacted(launcher: Launcher, job_id: str, options: LogsOptions) -> st
 
 
 def _attach_container(name: str, *, follow: bool) -> str:
-    process.drive(container.require_container(name, running=False))
+    process.drive(local_container.require_container(name, running=False))
     run_or_raise(container.follow_logs(name, follow=follow), ToolError)
     return ""
 
@@ -167,7 +167,7 @@ def stop(options: StopOptions) -> None:
         settings,
         ended=describe_end,
         job=stop_job,
-        container=lambda name: process.drive(container.stop_container(name)),
+        container=lambda name: process.drive(local_container.stop_container(name)),
     )
     if text:
         print(text)

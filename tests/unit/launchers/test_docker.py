@@ -12,14 +12,8 @@ import pytest
 from gpu_profile import process
 from gpu_profile.command import Result, Steps, make_command
 from gpu_profile.declared.image_ref import ImageRef
-from gpu_profile.engine import container
-from gpu_profile.errors import (
-    EngineAwayError,
-    GpuProfileError,
-    JobError,
-    SettingsError,
-    ToolError,
-)
+from gpu_profile.engine import local_container
+from gpu_profile.errors import EngineAwayError, GpuProfileError, JobError, SettingsError, ToolError
 from gpu_profile.job import Job, Mount, NsysPlan, ProfileSpec, Resources
 from gpu_profile.job_status import JobState, JobStatus
 from gpu_profile.launchers.docker.launcher import DockerLauncher
@@ -88,11 +82,11 @@ def test_a_container_of_somebody_else_is_left_alone(verb: str) -> None:
 
 
 def test_the_local_container_is_one_of_ours() -> None:
-    steps = container.stop_container("db")
+    steps = local_container.stop_container("db")
     next(steps)
     with pytest.raises(SettingsError, match="did not start the container db"):
         steps.send(inspected({"Status": "running"}, maintainer="db"))
-    older = container.stop_container("db")
+    older = local_container.stop_container("db")
     next(older)
     labels = {"io.github.gpu-profile.layers": "nsys"}
     assert older.send(inspected({"Status": "running"}, **labels)).argv == ("docker", "stop", "db")
@@ -100,7 +94,7 @@ def test_the_local_container_is_one_of_ours() -> None:
 
 def test_the_local_container_sees_its_own_directory_alone(tmp_path: Path) -> None:
     chosen = settings_for(f"REPORT_DIR={tmp_path}", "CONTAINER=mine")
-    _, run = process.plan(container.start_container(chosen, ImageRef(name="gpu-profile"), ()))
+    _, run = process.plan(local_container.start_container(chosen, ImageRef(name="gpu-profile"), ()))
     assert f"--mount=type=bind,source={tmp_path}/mine,target=/wd/mine" in run.argv
     assert "--label=gpu-profile.container=mine" in run.argv
 
@@ -231,7 +225,7 @@ def test_a_name_in_use_has_a_hint_for_a_job_and_one_for_the_local_container() ->
     with pytest.raises(SettingsError, match=r"in a second, or give it another --name\.$"):
         steps.send(in_use)
     absent = Result(returncode=1, stderr="Error: No such container: mine")
-    run = container.start_container(settings_for("CONTAINER=mine"), ImageRef(name="x"), ())
+    run = local_container.start_container(settings_for("CONTAINER=mine"), ImageRef(name="x"), ())
     next(run)
     assert run.send(absent).argv[:2] == ("docker", "run")
     with pytest.raises(SettingsError, match=r"`invoke stop` it, or set another CONTAINER\.$"):

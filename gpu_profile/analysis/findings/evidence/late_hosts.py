@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from gpu_profile.analysis.activity.idle import LAUNCH, STALL
+from gpu_profile.analysis.activity.idle.gaps import LAUNCH, STALL
 from gpu_profile.analysis.findings.evidence.arrivals import Suspects
 from gpu_profile.analysis.findings.finding import format_ranks
 from gpu_profile.analysis.findings.idle_time import list_places, waits_for_data

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from gpu_profile.analysis.activity.activity import Activity
-from gpu_profile.analysis.activity.idle import blocking_calls
+from gpu_profile.analysis.activity.idle.blocking_calls import blocking_calls
 from gpu_profile.analysis.arrays.columns import list_distinct
 from gpu_profile.analysis.arrays.memo import once_each
 from gpu_profile.analysis.arrays.types import IntArray

@@ -12,7 +12,7 @@ from gpu_profile.analysis.activity.activity import (
     COPY_TO_HOST,
     Activity,
 )
-from gpu_profile.analysis.activity.idle import STAGED_BYTES
+from gpu_profile.analysis.activity.idle.blocking_calls import STAGED_BYTES
 from gpu_profile.analysis.arrays.columns import list_distinct
 from gpu_profile.analysis.arrays.memo import once_each
 from gpu_profile.analysis.arrays.types import IntArray

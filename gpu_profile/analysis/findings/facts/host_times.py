@@ -5,11 +5,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from gpu_profile.analysis.activity.activity import Activity
-from gpu_profile.analysis.activity.idle import (
-    blocking_calls,
-    choose_stall,
-    find_least_stall,
-)
+from gpu_profile.analysis.activity.idle.blocking_calls import blocking_calls
+from gpu_profile.analysis.activity.idle.stalls import choose_stall, find_least_stall
 from gpu_profile.analysis.activity.steps import Steps
 from gpu_profile.analysis.arrays.intervals import Intervals
 from gpu_profile.analysis.arrays.types import IntArray

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from gpu_profile.analysis.activity.activity import Activity
-from gpu_profile.analysis.activity.idle import find_gaps
+from gpu_profile.analysis.activity.idle.gaps import find_gaps
 from gpu_profile.analysis.arrays.columns import list_distinct
 from gpu_profile.analysis.findings.facts.windows import is_in_steady_part
 from gpu_profile.analysis.host.work import HostRecord, HostWork, host_work
@@ -15,7 +15,7 @@ from gpu_profile.analysis.modules.gap_places import NOWHERE, GapPlace, find_gap_
 
 @dataclass(frozen=True, eq=False)
 class IdleFacts:
-    """Causes are the numbers of CAUSES in activity/idle.py; times are of the steady part.
+    """Causes are the numbers of CAUSES in activity/idle/gaps.py; times are of the steady part.
 
     `places`: idle ns by (cause, module or NVTX range that the host was in). `longest`: (ns, at ns
     on the run's clock) of the longest gap by cause. `host_work`: by cause.

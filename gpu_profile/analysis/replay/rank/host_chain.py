@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from gpu_profile.analysis.activity.activity import ALLOCATION_NAME, SYNC_NAME, Activity
-from gpu_profile.analysis.activity.idle import choose_stall, find_least_stall
+from gpu_profile.analysis.activity.idle.stalls import choose_stall, find_least_stall
 from gpu_profile.analysis.arrays.columns import is_among, list_distinct
 from gpu_profile.analysis.arrays.types import Flags, IntArray, Places
 from gpu_profile.analysis.replay.rank.rank_graph import make_pairs
@@ -101,7 +101,7 @@ def sum_silences(activity: Activity, window: Window, chain: HostChain, keep: Fla
     """For each kept call the time (ns) of long pauses since the kept call before it.
 
     Frameworks take 5 to 100 us from one launch to the next; a longer silence is other work. How
-    long is that of an idle gap's cause "stall": see activity/idle.py.
+    long is that of an idle gap's cause "stall": see activity/idle/stalls.py.
     """
     calls = activity.calls
     start, end = calls.start[chain.rows], calls.end[chain.rows]

@@ -8,12 +8,7 @@ from datetime import datetime, timedelta, timezone
 from gpu_profile.command import Steps, make_command
 from gpu_profile.job_status import JobState, JobStatus
 from gpu_profile.kubernetes import pods
-from gpu_profile.kubernetes.kubectl import (
-    KubernetesCluster,
-    Object,
-    check_kubectl_result,
-    split_id,
-)
+from gpu_profile.kubernetes.kubectl import KubernetesCluster, Object, check_kubectl_result, split_id
 from gpu_profile.launchers.kubernetes.state import (
     Kind,
     get_annotation,

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from gpu_profile.analysis.activity.cached import activities_of
-from gpu_profile.analysis.activity.idle import LAUNCH, STALL, SYNC
+from gpu_profile.analysis.activity.idle.gaps import LAUNCH, STALL, SYNC
 from gpu_profile.analysis.host.frames import Frame, Stack
 from gpu_profile.analysis.host.functions import top_functions
 from gpu_profile.analysis.host.waits import QUEUE, SLEEP

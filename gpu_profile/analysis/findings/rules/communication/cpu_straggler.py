@@ -18,7 +18,7 @@ from gpu_profile.analysis.activity.activity import (
     SYNC_NAME,
     Activity,
 )
-from gpu_profile.analysis.activity.idle import STALL
+from gpu_profile.analysis.activity.idle.gaps import STALL
 from gpu_profile.analysis.arrays.columns import list_distinct
 from gpu_profile.analysis.arrays.intervals import Intervals
 from gpu_profile.analysis.arrays.types import Flags, IntArray

@@ -9,7 +9,7 @@ from gpu_profile.analysis.activity.health import (
     find_short,
     most_steps,
 )
-from gpu_profile.analysis.activity.idle import CAUSES, PROFILER
+from gpu_profile.analysis.activity.idle.gaps import CAUSES, PROFILER
 from gpu_profile.analysis.findings.finding import Finding, Judgement, format_ranks
 from gpu_profile.analysis.findings.rule import FindingRow, FindingRule, collect_nothing
 from gpu_profile.analysis.findings.view import RankView

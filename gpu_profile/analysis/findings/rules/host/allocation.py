@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from gpu_profile.analysis.activity.activity import ALLOCATION_NAME, Activity
-from gpu_profile.analysis.activity.idle import find_gaps
+from gpu_profile.analysis.activity.idle.gaps import find_gaps
 from gpu_profile.analysis.arrays.columns import list_distinct
 from gpu_profile.analysis.arrays.intervals import Intervals
 from gpu_profile.analysis.arrays.types import IntArray

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from gpu_profile.analysis.activity.activity import COMPUTE, NO_CALL, Activity
-from gpu_profile.analysis.activity.idle import STALL, Gaps, find_gaps
+from gpu_profile.analysis.activity.idle.gaps import STALL, Gaps, find_gaps
 from gpu_profile.analysis.activity.nvtx_ranges import FOREVER
 from gpu_profile.analysis.activity.start_up import XLA, steady_window
 from gpu_profile.analysis.arrays.columns import is_among

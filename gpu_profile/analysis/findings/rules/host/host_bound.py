@@ -2,13 +2,9 @@
 
 from collections.abc import Sequence
 
-from gpu_profile.analysis.activity.idle import LAUNCH
+from gpu_profile.analysis.activity.idle.gaps import LAUNCH
 from gpu_profile.analysis.findings.finding import Judgement
-from gpu_profile.analysis.findings.idle_time import (
-    format_idle_line,
-    judge_state,
-    list_places,
-)
+from gpu_profile.analysis.findings.idle_time import format_idle_line, judge_state, list_places
 from gpu_profile.analysis.findings.rule import FindingRow, FindingRule, collect_nothing
 from gpu_profile.analysis.findings.view import RankView
 from gpu_profile.analysis.replay.edits.causes import LAUNCHES

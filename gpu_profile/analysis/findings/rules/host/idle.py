@@ -4,13 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from gpu_profile.analysis.activity.idle import (
-    CAUSES,
-    LAUNCH,
-    QUEUED,
-    STALL,
-    SYNC,
-)
+from gpu_profile.analysis.activity.idle.gaps import CAUSES, LAUNCH, QUEUED, STALL, SYNC
 from gpu_profile.analysis.findings.finding import Finding, Judgement, format_ranks
 from gpu_profile.analysis.findings.idle_time import (
     DATA_ADVICE,

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 
 from gpu_profile.analysis.activity.activity import Activity
-from gpu_profile.analysis.activity.idle import SYNC
+from gpu_profile.analysis.activity.idle.gaps import SYNC
 from gpu_profile.analysis.findings.facts.blocking import BlockingTime, sum_blocking_calls
 from gpu_profile.analysis.findings.finding import Judgement
 from gpu_profile.analysis.findings.idle_time import judge_state, list_places

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from gpu_profile.analysis.activity.activity import COMMUNICATION, COMPUTE, Activity
-from gpu_profile.analysis.activity.idle import LATENCY, LAUNCH, find_gaps
+from gpu_profile.analysis.activity.idle.gaps import LATENCY, LAUNCH, find_gaps
 from gpu_profile.analysis.arrays.columns import is_among
 from gpu_profile.analysis.arrays.types import IntArray
 from gpu_profile.analysis.findings.facts.windows import is_in_steady_part, list_windows

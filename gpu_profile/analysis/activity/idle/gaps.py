@@ -1,0 +1,148 @@
+"""Find the idle gaps of a GPU and a cause for each gap.
+
+A gap ends with the start of the next operation. If the host had launched that operation before the
+gap began, the GPU waited for another stream or an event, or the gap is its own latency between two
+operations. Otherwise the host was late, and the cause says why.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from gpu_profile.analysis.activity.activity import COPY, NO_CALL, Activity, Ops
+from gpu_profile.analysis.activity.idle.blocking_calls import Blocking, blocking_calls
+from gpu_profile.analysis.activity.idle.stalls import (
+    choose_stall,
+    count_late_pauses,
+    find_least_stall,
+    find_sure_stall,
+)
+from gpu_profile.analysis.activity.nvtx_ranges import Ranges, find_innermost
+from gpu_profile.analysis.arrays.intervals import Intervals
+from gpu_profile.analysis.arrays.memo import once_each
+from gpu_profile.analysis.arrays.types import IntArray
+
+LAUNCH, STALL, SYNC, COPYING, QUEUED, LATENCY, PROFILER = range(7)
+# launch: the host was busy issuing work but too slow. stall: it issued nothing for a long while
+# (data loading, Python, I/O). sync, copy: a blocking call had used up the host's lead.
+CAUSES = ("launch", "stall", "sync", "copy", "queued", "latency", "profiler")
+
+# A GPU takes 1 to 2 us from one queued operation to the next, and up to some 20 us over an event.
+LATENCY_NS = 20_000
+
+
+@dataclass(frozen=True, eq=False)
+class Gaps:
+    """Idle gaps of a GPU, sorted and disjoint. `cause` indexes CAUSES; `next_op` indexes
+    Activity.ops.
+
+    If a blocking call explains only part of a gap, the gap is cut in two at that point.
+    """
+
+    start: IntArray
+    end: IntArray
+    cause: IntArray
+    next_op: IntArray
+
+    def of(self, cause: int) -> Intervals:
+        chosen = np.flatnonzero(self.cause == cause)
+        return Intervals.union(self.start[chosen], self.end[chosen])
+
+
+@once_each
+def find_gaps(activity: Activity) -> Gaps:
+    """Every gap between the first and the last operation of the rank, with its cause."""
+    gaps, next_op, cause = _plain_gaps(activity)
+    calls = blocking_calls(activity)
+    # Only short gaps are attributed to a blocking call. A long STALL stays with the host, even if a
+    # lead would have hidden it.
+    of_host = (cause == LAUNCH) | (cause == STALL)
+    sure_stall = find_sure_stall(activity, Intervals(gaps.start[of_host], gaps.end[of_host]))
+    is_short = gaps.end - gaps.start < sure_stall
+    late = np.flatnonzero((cause == LAUNCH) | ((cause == STALL) & is_short))
+    blamed, blamer = _attribute_to_calls(gaps, late, activity.launched[next_op], calls)
+    cut = gaps.start + blamed
+    held, left = np.flatnonzero(blamed), np.flatnonzero(cut < gaps.end)
+    start = np.r_[gaps.start[held], cut[left]]
+    order = np.argsort(start, kind="stable")
+    reason = np.where(calls.moves[blamer[held]], COPYING, SYNC)
+    return Gaps(
+        start[order],
+        np.r_[cut[held], gaps.end[left]][order],
+        np.r_[reason, cause[left]][order],
+        np.r_[next_op[held], next_op[left]][order],
+    )
+
+
+@once_each
+def _plain_gaps(activity: Activity) -> tuple[Intervals, IntArray, IntArray]:
+    """The gaps, the operation after each, and the cause without regard to blocking calls."""
+    gaps = _uncovered(activity.ops)
+    next_op = np.searchsorted(activity.ops.start, gaps.end, "left")
+    return gaps, next_op, _classify_gaps(activity, gaps, next_op)
+
+
+def _uncovered(ops: Ops) -> Intervals:
+    """The time from the first operation to the last in which none ran.
+
+    An operation of 0 ns covers no time, but may be the first or the last.
+    """
+    busy, last = ops.union(), ops.end.max(keepdims=True)
+    start, end = np.r_[ops.start[:1], busy.end], np.r_[busy.start, last]
+    return Intervals(start[end > start], end[end > start])
+
+
+def _classify_gaps(activity: Activity, gaps: Intervals, next_op: IntArray) -> IntArray:
+    """The cause of each gap, without regard to blocking calls."""
+    ops = activity.ops
+    length = gaps.end - gaps.start
+    # An operation without a recorded call has no launch time, so it cannot be called late.
+    late = (activity.launched[next_op] > gaps.start) & (ops.call[next_op] != NO_CALL)
+    late_gaps = Intervals(gaps.start[late], gaps.end[late])
+    counts = count_late_pauses(activity, late_gaps, find_least_stall(activity))
+    long = choose_stall(activity, counts)
+    cause = np.where(length >= long, STALL, LAUNCH)
+    # The driver first copies pageable memory into its own pinned buffer: launched, but not yet
+    # running on the GPU.
+    staged = (ops.kind[next_op] == COPY) & ops.pageable[next_op]
+    queued = np.where(length < LATENCY_NS, LATENCY, QUEUED)
+    cause = np.where(late, cause, np.where(staged, COPYING, queued))
+    # Ranks start a window milliseconds apart: the profiler holds them up there, not their host.
+    seams = Intervals.union(activity.seams[:, 0], activity.seams[:, 1])
+    in_overhead = activity.overhead.within(gaps.start, gaps.end)
+    in_seams = seams.within(gaps.start, gaps.end)
+    return np.where(2 * np.maximum(in_overhead, in_seams) > length, PROFILER, cause)
+
+
+def _attribute_to_calls(
+    gaps: Intervals, late: IntArray, launched: IntArray, calls: Blocking
+) -> tuple[IntArray, IntArray]:
+    """How much of each gap (ns) a blocking call explains, and the index of that call in `calls`.
+
+    A call explains at most its `lead`, spent on the gaps until the next blocking call. Example: a
+    call with a lead of 50 us before gaps of 30 and 40 us explains 30 and 20 us. If the host is
+    slower than the GPU, the call returns at once, its lead is 0, and it explains nothing.
+    """
+    blamed = np.zeros(len(gaps.start), np.int64)
+    blamer = np.zeros(len(gaps.start), np.int64)
+    last = np.searchsorted(calls.end, launched[late], "right") - 1
+    late, last = late[last >= 0], last[last >= 0]
+    if not len(late):
+        return blamed, blamer
+    length = gaps.end[late] - gaps.start[late]
+    sums = np.cumsum(length)
+    first = np.r_[True, last[1:] != last[:-1]]
+    before = np.maximum.accumulate(np.where(first, sums - length, 0))
+    budget = calls.lead[last]
+    spent = np.minimum(sums - before, budget) - np.minimum(sums - length - before, budget)
+    blamed[late], blamer[late] = spent, last
+    return blamed, blamer
+
+
+def ranges_at(activity: Activity, ranges: Ranges, gaps: Gaps) -> IntArray:
+    """The index of the innermost range open on the launching thread in the middle of each gap, up
+    to the launch that ended it.
+    """
+    launched = np.maximum(activity.launched[gaps.next_op], gaps.start)
+    thread = activity.launcher[gaps.next_op]
+    return find_innermost(ranges, thread, (gaps.start + launched) // 2)
