@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import functools
 import os
-import platform
 import re
 import shutil
 import tempfile
@@ -24,6 +23,7 @@ from rank_processes import Child, say
 from record_windows import Windows
 from recording_end import RecordingEnd
 from room_watch import LEAST_ROOM, RoomWatch
+from window_files import name_host
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -78,9 +78,8 @@ class Recording:
     def __init__(self, call: Call, here: Place) -> None:
         self.call = call
         self.here = here
-        host = re.sub(r"[^\w.-]", "_", platform.node().partition(".")[0]) or "localhost"
         self.output = Path(call.options.output).absolute()
-        self.name = f"rank{here.rank}.{host}"
+        self.name = f"rank{here.rank}.{name_host()}"
         self.steps_file = self.output / f"{self.name}{STEPS_FILE}"
 
     def run(self, command: Sequence[str], env: Mapping[str, str]) -> int:

@@ -3,15 +3,22 @@
 
     python3 record_window.py request DIR --seconds S [--ranks all|0,3] [--lead S]
     python3 record_window.py await DIR NUMBER
+    python3 record_window.py armed DIR
+    python3 record_window.py request DIR --seconds S --number 3 --start T --names rank0.host,…
 
 `request` prints {"window": 3, "names": ["rank0.host"], "start": …}: all these ranks begin at that
 time. `await` returns when each has answered, with {"answers": {"rank0.host": {"state": "done"}}}.
 A rank whose agent is gone has lost its window. DIR is the run directory of a job of this machine.
+
+Where a job has several pods, each with a DIR of its own, `armed` prints this host's ranks, the last
+window and the clock, `request` gets what was chosen from the answers of all, and `await --here`
+waits for the ranks of this host.
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import os
 import re
@@ -25,11 +32,13 @@ from job_state import RefusedError, require_own
 from process_tree import LONGEST_S
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
 _POLL_S = 0.1
 _GRACE_S = 2.0  # an agent that has ended writes its last answer before it drops its lock
+_SHARED_S = 1.0
 _RANK = re.compile(r"rank(\d+)\.")
+BUSY = "another window of this job is being asked for. Try again in a second"
 NOT_ARMED = (
     "no rank of this job is armed, and no tool can attach nsys to a program that runs. Start it by"
     " `invoke profile --record manual`"
@@ -46,18 +55,62 @@ def request(job: Path, seconds: float, ranks: str, lead_s: float) -> dict[str, A
     missing = list_missing(names, ranks)
     if missing or not names:
         raise RefusedError(f"--ranks {ranks} are not all armed: {', '.join(armed)} are")
-    held = window_files.lock(folder / "record.lock")
-    if held is None:
-        raise RefusedError(
-            "another window of this job is being asked for. Try again in a second", 3
-        )
-    try:
-        number = 1 + max([*window_files.list_requests(folder), *_list_reports(job)], default=0)
+    with held_for_request(folder):
         facts = {"start": time.time() + lead_s, "seconds": seconds, "names": names}
-        window_files.write(window_files.request_file(folder, number), facts)
+        return write_request(folder, 1 + find_last(job), facts)
+
+
+def request_agreed(job: Path, number: int, facts: Mapping[str, Any]) -> dict[str, Any]:
+    """Ask for the window that was agreed on for the ranks of all hosts.
+
+    Pods with one claim ask beside each other in one folder.
+    """
+    folder = job / window_files.FOLDER
+    with held_for_request(folder, _SHARED_S):
+        found = window_files.read(window_files.request_file(folder, number))
+        if found and found != facts:
+            raise RefusedError(BUSY, 3)
+        return write_request(folder, number, facts)
+
+
+@contextlib.contextmanager
+def held_for_request(folder: Path, wait_s: float = 0.0) -> Iterator[None]:
+    """Let one process at a time choose a window's number. Raises RefusedError for another one."""
+    deadline = time.monotonic() + wait_s
+    while True:
+        held = window_files.lock(folder / "record.lock")
+        if held is not None:
+            break
+        if time.monotonic() >= deadline:
+            raise RefusedError(BUSY, 3)
+        time.sleep(_POLL_S)
+    try:
+        yield
     finally:
         os.close(held)
+
+
+def write_request(folder: Path, number: int, facts: Mapping[str, Any]) -> dict[str, Any]:
+    window_files.write(window_files.request_file(folder, number), facts)
     return {"window": number, **facts}
+
+
+def list_armed_here(job: Path) -> dict[str, Any]:
+    """Return the armed ranks of this host, the number of the last window, and the clock."""
+    folder = job / window_files.FOLDER
+    armed = window_files.list_armed(folder) if folder.is_dir() else []
+    here = [name for name in armed if is_of_this_host(name)]
+    return {"names": here, "last": find_last(job), "now": time.time()}
+
+
+def is_of_this_host(name: str) -> bool:
+    return name.partition(".")[2] == window_files.name_host()
+
+
+def find_last(job: Path) -> int:
+    """Return the number of the last window that was asked for or recorded, 0 for none."""
+    asked = window_files.list_requests(job / window_files.FOLDER)
+    return max([*asked, *_list_reports(job)], default=0)
 
 
 def is_wanted(name: str, ranks: str) -> bool:
@@ -77,14 +130,15 @@ def _list_reports(job: Path) -> list[int]:
     return [int(words[-2]) for words in parts if len(words) > 3 and words[-2].isdigit()]
 
 
-def await_answers(job: Path, number: int) -> dict[str, Any]:
-    """Wait until each rank of a request has answered, or its agent is gone."""
+def await_answers(job: Path, number: int, *, here: bool = False) -> dict[str, Any]:
+    """Wait until each rank of a request, with `here` of this host, has answered or is gone."""
     folder = job / window_files.FOLDER
     facts = window_files.read(window_files.request_file(folder, number))
     if not facts:
         raise RefusedError(f"{job} has no window {number}")
     deadline = facts["start"] + facts["seconds"] + LONGEST_S
-    answers = {name: await_answer(folder, number, name, deadline) for name in facts["names"]}
+    names = [name for name in facts["names"] if not here or is_of_this_host(name)]
+    answers = {name: await_answer(folder, number, name, deadline) for name in names}
     return {"window": number, "answers": answers}
 
 
@@ -107,13 +161,29 @@ def await_answer(folder: Path, number: int, name: str, deadline: float) -> dict[
 
 def _parse(argv: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description="A window of a job that runs.")
-    parser.add_argument("verb", choices=("request", "await"))
+    parser.add_argument("verb", choices=("request", "await", "armed"))
     parser.add_argument("directory", type=Path)
-    parser.add_argument("number", type=int, nargs="?", default=0)
+    parser.add_argument("window", type=int, nargs="?", default=0)
+    parser.add_argument("--here", action="store_true")
+    parser.add_argument("--number", type=int, default=0)
+    parser.add_argument("--start", type=float, default=0.0)
+    parser.add_argument("--names", default="")
     parser.add_argument("--seconds", type=float, default=5.0)
     parser.add_argument("--ranks", default="all")
     parser.add_argument("--lead", type=float, default=2.0)
     return parser.parse_args(argv)
+
+
+def _answer(job: Path, options: argparse.Namespace) -> dict[str, Any]:
+    if options.verb == "armed":
+        return list_armed_here(job)
+    if options.verb == "await":
+        return await_answers(job, options.window, here=options.here)
+    if not options.number:
+        return request(job, options.seconds, options.ranks, options.lead)
+    names = options.names.split(",")
+    facts = {"start": options.start, "seconds": options.seconds, "names": names}
+    return request_agreed(job, options.number, facts)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -121,10 +191,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     job = options.directory.expanduser().absolute()
     try:
         require_own(job / window_files.FOLDER)
-        if options.verb == "request":
-            answer = request(job, options.seconds, options.ranks, options.lead)
-        else:
-            answer = await_answers(job, options.number)
+        answer = _answer(job, options)
     except RefusedError as error:
         print(error, file=sys.stderr)
         return error.code

@@ -212,7 +212,8 @@ def main(argv: Sequence[str], environ: Mapping[str, str]) -> int:
     seconds = call.options.hold
     if seconds:
         pod, reports = name_pod(environ), Path(call.options.output)
-        if not has_recordings(reports):
+        is_armed = "--record=manual" in call.profile_words
+        if not is_armed and not has_recordings(reports):
             say(f"{pod}: no rank was seen behind {call.command[0]}: there is no report of this pod")
         say(f"{pod} ended with {code}; its reports are in {reports} for {seconds:g} s")
         hold(reports, seconds, code)

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import json
 import os
+import platform
 import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -41,6 +42,11 @@ def read(path: Path) -> dict[str, Any]:
     except (OSError, ValueError):
         return {}
     return facts if isinstance(facts, dict) else {}
+
+
+def name_host() -> str:
+    """Return this machine's or container's name as reports have it: `node1`."""
+    return re.sub(r"[^\w.-]", "_", platform.node().partition(".")[0]) or "localhost"
 
 
 def list_requests(folder: Path) -> list[int]:

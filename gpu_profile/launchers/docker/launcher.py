@@ -9,7 +9,6 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import ClassVar
 
-from gpu_profile.carrier import CARRIED_TO
 from gpu_profile.command import ENGINE, Command, Steps, make_command, make_engine_command
 from gpu_profile.declared.check import Check
 from gpu_profile.declared.image_ref import ImageRef
@@ -36,10 +35,6 @@ _NO_ENGINE = "No usable Docker Engine here. To install and start one"
 _OF_CONTAINER = "container"
 """The folder of a run directory that a job of another image sees: all users may write there, as
 such an image has a user of its own, and nobody else gets through the run directory."""
-_AGENT_PYTHON = f"""p={CARRIED_TO}/carrier/bin/python3
-[ -x "$p" ] || p=python3
-exec "$p" "$@"
-"""
 _WITH_OWNER = 'report=$1 output=$2; shift 2; "$@" && chown --reference="$report" "$output"'
 """The container's root writes the export. chown gives it the report's owner, also where a
 rootless engine maps root to this user."""
@@ -210,8 +205,7 @@ class DockerLauncher(LauncherDefaults):
 
     def record(self, job_id: str, request: WindowRequest) -> Steps[Window]:
         yield from self._require_started(job_id)
-        agent = ("sh", "-c", _AGENT_PYTHON, "sh", f"{CARRIED_TO}/agent/{windows.SCRIPT}")
-        call = functools.partial(make_engine_command, "exec", job_id, *agent)
+        call = functools.partial(make_engine_command, "exec", job_id, *windows.IN_CONTAINER)
         inside = f"{REPORTS_INSIDE}/{job_id}"
         return (yield from windows.record_window(call, inside, request))
 

@@ -205,8 +205,8 @@ def nsys_plan(
     if job.profile is None:
         return NsysPlan(options=()), ()
     spec = job.profile
-    if launcher.exports_in_job and not spec.export:
-        # fetch copies this export; the job's nsys makes it
+    if launcher.exports_in_job and not spec.export and spec.record == "start":
+        # fetch copies this export; the job's nsys makes it. Windows are exported at their fetch.
         spec = dataclasses.replace(spec, export="sqlite")
     if list_concerns(spec):
         lacking = process.drive(launcher.lacking())

@@ -67,9 +67,13 @@ def _require_running(launcher: Launcher, job_id: str, job_text: str) -> None:
 
 
 def _list(directory: Path, window: Window) -> list[Report]:
-    """Return the window's reports that were fetched."""
-    names = {rank.report for rank in window.ranks}
-    return [report for report in find_reports(directory) if report.path.name in names]
+    """Return the window's reports that were fetched.
+
+    Pods without numbers get one at the fetch, so that the rank in a name may be another.
+    """
+    names = {rank.report.partition(".")[2] for rank in window.ranks if rank.report}
+    reports = find_reports(directory)
+    return [report for report in reports if report.path.name.partition(".")[2] in names]
 
 
 def _read_report(

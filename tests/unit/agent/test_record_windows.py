@@ -66,17 +66,29 @@ def ask(wrapper: Wrapper, seconds: float = 0.1) -> int:
     return int(json.loads(asked.stdout)["window"])
 
 
+def agree(wrapper: Wrapper) -> int:
+    """Ask as a launcher does whose pods have a folder each."""
+    armed = json.loads(call(wrapper, "armed").stdout)
+    number, start = armed["last"] + 1, armed["now"] + 0.5
+    what = (f"--number={number}", f"--start={start}", f"--names={','.join(armed['names'])}")
+    for _ in range(2):  # two pods with one claim ask alike
+        assert call(wrapper, "request", *what, "--seconds=0.1").returncode == 0
+    other = call(wrapper, "request", *what[:2], "--seconds=9", "--names=rank0.else")
+    assert (other.returncode, other.stderr) == (3, record_window.BUSY + "\n")
+    return int(number)
+
+
 def await_window(wrapper: Wrapper, number: int) -> Any:
     """The answer of the only rank."""
-    awaited = call(wrapper, "await", str(number))
+    awaited = call(wrapper, "await", str(number), "--here")
     assert awaited.returncode == 0, awaited.stderr
     (answer,) = json.loads(awaited.stdout)["answers"].values()
     return answer
 
 
 def test_windows_are_recorded_while_the_program_runs(wrapper: Wrapper, job: Job) -> None:
-    for number in (1, 2):
-        assert ask(wrapper) == number
+    for number, begin in ((1, ask), (2, agree)):
+        assert begin(wrapper) == number
         answer = await_window(wrapper, number)
         assert (answer["state"], answer["note"]) == ("done", "")
         assert 0.1 <= answer["ended"] - answer["began"] < 5

@@ -39,10 +39,10 @@ def said(text: str) -> Result:
 
 
 def copied(rank: int, here: str = "123 456") -> list[Result]:
-    """The answers of one pod with one report: list, export, tar, unpack, cksum."""
+    """The answers of one pod with one report: list, export, what is known, tar, unpack, cksum."""
     name = f"rank{rank}.train-1-worker-{rank}.nsys-rep"
     listing = said(f"{name}\n123 456 {name}\n")
-    return [listing, OK, OK, OK, said(f"{here} {TO}/{name}\n")]
+    return [listing, OK, OK, OK, OK, said(f"{here} {TO}/{name}\n")]
 
 
 def fetched(*answers: Result) -> list[Command]:
@@ -77,7 +77,7 @@ def test_a_job_of_somebody_else_is_left_alone(verb: str) -> None:
 
 
 def test_what_arrives_cut_is_copied_again() -> None:
-    again = copied(0)[2:]
+    again = copied(0)[3:]
     commands = fetched(items(*WORKERS), *copied(0, here="9 9"), *again, *copied(1))
     assert sum("-cf" in c.argv for c in commands) == 3
 
@@ -85,16 +85,16 @@ def test_what_arrives_cut_is_copied_again() -> None:
 def test_what_never_arrives_whole_is_named() -> None:
     cut = copied(0, here="9 9")
     with pytest.raises(ReportError, match=r"rank0.* of train-1-worker-0 did not arrive whole"):
-        fetched(items(*WORKERS), *cut, *cut[2:] * 3, *copied(1))
+        fetched(items(*WORKERS), *cut, *cut[3:] * 3, *copied(1))
 
 
 def test_a_full_disk_here_is_named_at_once_with_the_way_on() -> None:
     full = Result(
         returncode=0, stderr='"Unhandled Error" err="write /dev/stdout: no space left on device"'
     )
-    listing, export, _, cut, checked = copied(0, here="9 9")
+    listing, export, known, _, cut, checked = copied(0, here="9 9")
     with pytest.raises(ReportError) as caught:
-        fetched(items(*WORKERS), listing, export, full, cut, checked, *copied(1))
+        fetched(items(*WORKERS), listing, export, known, full, cut, checked, *copied(1))
     assert "of train-1-worker-0 did not arrive whole: no space is left in /reports/train-1" in str(
         caught.value
     )
@@ -296,3 +296,16 @@ def test_asking_is_bounded() -> None:
     starting = answer(pod("train-1-probe", "Pending"))
     with pytest.raises(JobError, match="not running after 2 s: not started yet"):
         asked(OK, *[starting, OK] * 3, OK, OK)
+
+
+def test_what_is_here_already_is_left_also_under_another_rank() -> None:
+    """A Deployment's pods get numbers at the fetch; each window of a job is fetched once."""
+    name = "rank0.train-1-worker-0.1.nsys-rep"
+    new = "rank0.train-1-worker-0.2.nsys-rep"
+    listing = said(f"1 9 {name}\n2 9 {new}\n")
+    known = said("1 9 rank1.train-1-worker-0.1.nsys-rep\n")
+    here = said(f"2 9 {TO}/{new}\n")
+    steps = copy_reports.copy_reports(MPI.cluster, WORKERS[0], "/wd/train-1", TO)
+    problem, commands = driven(steps, listing, OK, known, OK, OK, here)
+    (tar,) = [command for command in commands if "-cf" in command.argv]
+    assert (problem, tar.argv[-2:]) == ("", ("--", new))

@@ -1,22 +1,28 @@
 """Windows on demand through launchers: what runs where, and what is read of the answers."""
 
 import json
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from unittest.mock import ANY
 
 import pytest
 
+from gpu_profile import process
 from gpu_profile.command import Command, Result
 from gpu_profile.declared.image_ref import ImageRef
 from gpu_profile.engine.container import RUN_LABEL
 from gpu_profile.errors import GpuProfileError, SettingsError, ToolError
+from gpu_profile.kubernetes.kubectl import KubernetesCluster
 from gpu_profile.launchers.agent import windows
 from gpu_profile.launchers.docker.launcher import DockerLauncher
 from gpu_profile.launchers.host import HostLauncher
+from gpu_profile.launchers.kubernetes import copy_reports
 from gpu_profile.launchers.slurm.launcher import SlurmLauncher
 from gpu_profile.launchers.ssh import SshLauncher
 from gpu_profile.nsys.recorder import RankWindow, Recorder, Window, WindowRequest
 from gpu_profile.settings.settings import Settings
+from tests.unit.launchers.kubernetes_objects import pod
 
 ASKED = Result(returncode=0, stdout='{"window": 3, "names": ["rank0.a", "rank1.a"], "start": 9}\n')
 ANSWERS = {
@@ -120,3 +126,72 @@ def test_a_request_that_fails_is_one_line(
 def test_a_damaged_answer_is_refused(facts: dict[str, object]) -> None:
     with pytest.raises(ToolError, match="is damaged"):
         windows.read_window(facts)
+
+
+PODS = """#!/bin/sh
+# kubectl exec POD … -- sh -c SCRIPT sh RECORD_WINDOW.PY WORDS…: a pod's folder is here.
+while [ "$1" != exec ]; do shift; done
+pod=$2
+while [ "$1" != -- ]; do shift; done
+shift 6
+echo "Warning: a line of kubectl" >&2
+[ -d "$PODS/$pod" ] || { echo "$pod is gone" >&2; exit 1; }
+cat "$PODS/$pod/$1" && echo "$@" >>"$PODS/$pod/asked"
+"""
+"""What each pod answers, by verb, lies in its folder; what it was asked is added there."""
+
+
+@pytest.fixture
+def pods(fake_tool: Callable[..., object], tmp_path: Path) -> Path:
+    fake_tool("kubectl", PODS.replace("$PODS", str(tmp_path / "pods")))
+    for name, now, last in (("web-a", 100.0, 2), ("web-b", 100.5, 0)):
+        folder = tmp_path / "pods" / name
+        folder.mkdir(parents=True)
+        armed = {"names": [f"rank0.{name}"], "last": last, "now": now}
+        done = {"state": "done", "report": f"rank0.{name}.3.nsys-rep", "began": now + 3}
+        answers = {"window": 3, "answers": {f"rank0.{name}": done}}
+        for verb, facts in (("armed", armed), ("request", {"window": 3}), ("await", answers)):
+            (folder / verb).write_text(json.dumps(facts) + "\n")
+    return tmp_path / "pods"
+
+
+def record_in_pods(*names: str, ranks: frozenset[int] = frozenset()) -> Window:
+    cluster = KubernetesCluster(namespace="team")
+    calls = copy_reports.call_in_pods(cluster, [pod(name) for name in names], windows.IN_CONTAINER)
+    request = replace(REQUEST, ranks=ranks)
+    return process.drive(windows.record_everywhere(calls, "/wd/train-1", request))
+
+
+def test_pods_are_asked_for_one_window_at_one_time(pods: Path) -> None:
+    window = record_in_pods("web-a", "web-b")
+    assert window.number == 3
+    assert [rank.report for rank in window.ranks] == [
+        "rank0.web-a.3.nsys-rep", "rank0.web-b.3.nsys-rep"
+    ]  # fmt: skip
+    what = "--number=3 --start=102.500 --seconds=5 --names=rank0.web-a,rank0.web-b"
+    expected = ["armed /wd/train-1", f"request /wd/train-1 {what}", "await /wd/train-1 3 --here"]
+    for folder in pods.iterdir():
+        assert (folder / "asked").read_text().splitlines() == expected
+
+
+def test_ranks_of_a_pod_that_goes_away_are_lost_and_named(pods: Path) -> None:
+    (pods / "web-b" / "await").unlink()
+    window = record_in_pods("web-a", "web-b")
+    assert [rank.why for rank in window.ranks if rank.why] == [ANY]
+    assert "await: No such file" in window.ranks[1].why
+
+
+@pytest.mark.parametrize(
+    ("names", "ranks", "said"),
+    [
+        (("web-a", "web-c"), frozenset(), "asking for armed ranks in web-c: web-c is gone"),
+        (("web-a",), frozenset({1}), "--ranks 1: not armed. Armed are rank0.web-a"),
+        ((), frozenset(), "no rank of this job is armed"),
+    ],
+)
+def test_what_pods_refuse_is_one_line(
+    pods: Path, names: tuple[str, ...], ranks: frozenset[int], said: str
+) -> None:
+    with pytest.raises(GpuProfileError) as caught:
+        record_in_pods(*names, ranks=ranks)
+    assert said in str(caught.value)

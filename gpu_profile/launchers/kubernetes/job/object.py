@@ -15,6 +15,7 @@ from gpu_profile.job_status import JobStatus
 from gpu_profile.kubernetes import pods
 from gpu_profile.kubernetes.kubectl import KubernetesCluster, Object, check_kubectl_result, split_id
 from gpu_profile.launcher import Carrying, ImageFrom, LauncherDefaults
+from gpu_profile.launchers.agent import windows
 from gpu_profile.launchers.kubernetes import state
 from gpu_profile.launchers.kubernetes.check_cluster import check_cluster, explain_rights
 from gpu_profile.launchers.kubernetes.job.job_secret import read_secret
@@ -24,6 +25,7 @@ from gpu_profile.launchers.kubernetes.node import STOP
 from gpu_profile.launchers.kubernetes.pod_options import PodOptions
 from gpu_profile.launchers.kubernetes.reports import claim_reader, copy_reports
 from gpu_profile.launchers.kubernetes.state import Kind
+from gpu_profile.nsys.recorder import Window, WindowRequest
 
 # How long cleanup waits for the deletion: more than the 120 s that k8s/pytorchjob.yaml gives a pod.
 _GONE_S = 180
@@ -99,6 +101,17 @@ class KubernetesObject(LauncherDefaults, ABC):
 
     def stop(self, job_id: str) -> Steps[None]:
         yield from stop_job(self.cluster, self.kind, job_id, self.stop_script())
+
+    def record(self, job_id: str, request: WindowRequest) -> Steps[Window]:
+        """Record a window in all pods at once. Their nodes' clocks have to agree."""
+        job = yield from state.get_own_job(self.cluster, self.kind, job_id)
+        job_pods = yield from state.get_pods(self.cluster, self.kind.workers, job_id)
+        calls = copy_reports.call_in_pods(self.cluster, job_pods, windows.IN_CONTAINER)
+        return (
+            yield from windows.record_everywhere(
+                calls, state.get_annotation(job, "reports"), request
+            )
+        )
 
     def fetch(self, job_id: str, to: Path) -> Steps[None]:
         job = yield from state.get_own_job(self.cluster, self.kind, job_id)

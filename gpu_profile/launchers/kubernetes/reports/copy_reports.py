@@ -1,9 +1,11 @@
 """Copy reports out of pods, compare their checksums, and name each report that is missing."""
 
+import functools
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
+from gpu_profile.carrier import CARRIED_TO
 from gpu_profile.command import Command, Result, Steps, make_command
 from gpu_profile.errors import ReportError
 from gpu_profile.kubernetes import pods
@@ -17,9 +19,11 @@ _SETTLE_S = 180
 _NO_RUN = 96
 """Exit code of the script if this pod has no directory of the run."""
 # nsys may still write the report of a rank that mpirun or a signal has ended: wait up to 180 s for
-# it. Process 1, the pod's own script, has the directory in its command line too: skip it.
+# it. Process 1, the pod's own script, has the directory in its command line too: skip it. The nsys
+# of an armed rank runs on, and its windows so far are whole.
 _LIST = f"""cd "$1" || exit {_NO_RUN}
 for _ in $(seq {_SETTLE_S}); do
+  ! ls windows/armed-* >/dev/null 2>&1 || break
   busy=
   for process in /proc/[0-9]*; do
     [ "$process" != /proc/1 ] || continue
@@ -32,16 +36,18 @@ for _ in $(seq {_SETTLE_S}); do
 done
 cksum -- *.nsys-rep *.qdstrm *.steps.json 2>/dev/null
 true"""
-_EXPORT = """cd "$1" && for report in *.nsys-rep; do
-  database=${report%.nsys-rep}.sqlite
+_EXPORT = f"""PATH=$PATH:{CARRIED_TO}/carrier/bin
+cd "$1" && for report in *.nsys-rep; do
+  database=${{report%.nsys-rep}}.sqlite
   if [ -e "$report" ] && ! [ -e "$database" ]; then
-    { nsys export --type=sqlite --include-blobs=true --output="$database.part" "$report" >&2 ||
+    {{ nsys export --type=sqlite --include-blobs=true --output="$database.part" "$report" >&2 ||
         nsys export --type=sqlite --force-overwrite=true --output="$database.part" "$report" >&2
-    } && mv "$database.part" "$database"
+    }} && mv "$database.part" "$database"
   fi
 done
 cksum -- *.sqlite 2>/dev/null
 true"""
+_KNOWN = 'cd "$1" && cksum -- rank*.* 2>/dev/null; true'
 _FULL = ("no space left on device", "disk quota exceeded")
 _NO_ROOM = "no space is left in"
 _AGENT = Agent(python=sys.executable)
@@ -65,6 +71,17 @@ def execute_in_pod(cluster: KubernetesCluster, pod: Object, *argv: str) -> Comma
         *argv,
         namespace=pod["metadata"]["namespace"],
     )
+
+
+def call_in_pods(
+    cluster: KubernetesCluster, job_pods: Sequence[Object], program: Sequence[str]
+) -> Mapping[str, Callable[..., Command]]:
+    """Return what calls a program in each pod that runs, with more words, by the pods' names."""
+    return {
+        pods.get_name(pod): functools.partial(execute_in_pod, cluster, pod, *program)
+        for pod in job_pods
+        if pods.is_running(pod)
+    }
 
 
 def run_shell_in_pod(cluster: KubernetesCluster, pod: Object, script: str, *words: str) -> Command:
@@ -106,6 +123,7 @@ def copy_reports(
     if checksums and export:
         exported = yield from ask_pod(cluster, pod, _EXPORT, directory)
         checksums |= parse_sums(exported.stdout)
+    checksums = yield from _leave_out_known(checksums, to)
     for _ in range(_TRIES):
         if not checksums:
             return ""
@@ -118,6 +136,25 @@ def copy_reports(
     if not checksums:
         return ""
     return f"{', '.join(sorted(checksums))} of {pods.get_name(pod)} did not arrive whole: {problem}"
+
+
+def _leave_out_known(checksums: Sums, to: Path) -> Steps[Sums]:
+    """Return what `to` lacks. A report may have another rank's number there: see number_reports.
+
+    Each window of a job that goes on is fetched once.
+    """
+    if not checksums:
+        return {}
+    here = yield make_command("sh", "-c", _KNOWN, "gpu-profile", str(to))
+    known = {(_drop_rank(name), total) for name, total in parse_sums(here.stdout).items()}
+    return {
+        name: total for name, total in checksums.items() if (_drop_rank(name), total) not in known
+    }
+
+
+def _drop_rank(name: str) -> str:
+    """Return `node1.3.nsys-rep` of `rank0.node1.3.nsys-rep`."""
+    return name.partition(".")[2]
 
 
 def _copy_files(
