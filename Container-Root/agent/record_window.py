@@ -1,14 +1,15 @@
 #!/usr/bin/env python3
 """Ask the agents of a job for a window, and wait for it. Python 3.8, stdlib only.
 
-    python3 record_window.py request DIR --seconds S [--ranks all|0,3] [--lead S]
+    python3 record_window.py request DIR --seconds S [--steps N] [--ranks all|0,3] [--lead S]
     python3 record_window.py await DIR NUMBER
     python3 record_window.py armed DIR
     python3 record_window.py request DIR --seconds S --number 3 --start T --names rank0.host,…
 
 `request` prints {"window": 3, "names": ["rank0.host"], "start": …}: all these ranks begin at that
 time. `await` returns when each has answered, with {"answers": {"rank0.host": {"state": "done"}}}.
-A rank whose agent is gone has lost its window. DIR is the run directory of a job of this machine.
+A rank whose agent is gone has lost its window. With --steps it ends behind N whole steps, and
+behind S seconds at the latest. DIR is the run directory of a job of this machine.
 
 Where a job has several pods, each with a DIR of its own, `armed` prints this host's ranks, the last
 window and the clock, `request` gets what was chosen from the answers of all, and `await --here`
@@ -38,6 +39,7 @@ _POLL_S = 0.1
 _GRACE_S = 2.0  # an agent that has ended writes its last answer before it drops its lock
 _SHARED_S = 1.0
 _RANK = re.compile(r"rank(\d+)\.")
+NO_STEPS = "no step of it is marked. Use --seconds 5"
 BUSY = "another window of this job is being asked for. Try again in a second"
 NOT_ARMED = (
     "no rank of this job is armed, and no tool can attach nsys to a program that runs. Start it by"
@@ -45,7 +47,7 @@ NOT_ARMED = (
 )
 
 
-def request(job: Path, seconds: float, ranks: str, lead_s: float) -> dict[str, Any]:
+def request(job: Path, window: Mapping[str, float], ranks: str, lead_s: float) -> dict[str, Any]:
     """Ask the armed ranks for a window that begins in `lead_s` seconds."""
     folder = job / window_files.FOLDER
     armed = window_files.list_armed(folder) if folder.is_dir() else []
@@ -55,9 +57,17 @@ def request(job: Path, seconds: float, ranks: str, lead_s: float) -> dict[str, A
     missing = list_missing(names, ranks)
     if missing or not names:
         raise RefusedError(f"--ranks {ranks} are not all armed: {', '.join(armed)} are")
+    without = list_missing_steps(folder, names) if window.get("steps") else []
+    if without:
+        raise RefusedError(f"{', '.join(without)}: {NO_STEPS}")
     with held_for_request(folder):
-        facts = {"start": time.time() + lead_s, "seconds": seconds, "names": names}
+        facts = {"start": time.time() + lead_s, **window, "names": names}
         return write_request(folder, 1 + find_last(job), facts)
+
+
+def list_missing_steps(folder: Path, names: Sequence[str]) -> list[str]:
+    """Return the ranks of which no step is counted, as without marks."""
+    return [name for name in names if not window_files.read_steps(folder, name)]
 
 
 def request_agreed(job: Path, number: int, facts: Mapping[str, Any]) -> dict[str, Any]:
@@ -96,11 +106,12 @@ def write_request(folder: Path, number: int, facts: Mapping[str, Any]) -> dict[s
 
 
 def list_armed_here(job: Path) -> dict[str, Any]:
-    """Return the armed ranks of this host, the number of the last window, and the clock."""
+    """Return this host's armed ranks, those without steps, the last window, and the clock."""
     folder = job / window_files.FOLDER
     armed = window_files.list_armed(folder) if folder.is_dir() else []
     here = [name for name in armed if is_of_this_host(name)]
-    return {"names": here, "last": find_last(job), "now": time.time()}
+    without = list_missing_steps(folder, here)
+    return {"names": here, "without_steps": without, "last": find_last(job), "now": time.time()}
 
 
 def is_of_this_host(name: str) -> bool:
@@ -169,6 +180,7 @@ def _parse(argv: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--start", type=float, default=0.0)
     parser.add_argument("--names", default="")
     parser.add_argument("--seconds", type=float, default=5.0)
+    parser.add_argument("--steps", type=int, default=0)
     parser.add_argument("--ranks", default="all")
     parser.add_argument("--lead", type=float, default=2.0)
     return parser.parse_args(argv)
@@ -179,10 +191,10 @@ def _answer(job: Path, options: argparse.Namespace) -> dict[str, Any]:
         return list_armed_here(job)
     if options.verb == "await":
         return await_answers(job, options.window, here=options.here)
+    window = {"seconds": options.seconds, **({"steps": options.steps} if options.steps else {})}
     if not options.number:
-        return request(job, options.seconds, options.ranks, options.lead)
-    names = options.names.split(",")
-    facts = {"start": options.start, "seconds": options.seconds, "names": names}
+        return request(job, window, options.ranks, options.lead)
+    facts = {"start": options.start, **window, "names": options.names.split(",")}
     return request_agreed(job, options.number, facts)
 
 

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from nsys_session import Session
 
 _POLL_S = 0.25
+_STEP_POLL_S = 0.02
 _LEAST_ROOM = 8 * LEAST_ROOM
 """A window ends before nsys' folder has less than 128 MB free: what nsys holds in memory, its
 stream and the report still have to be written."""
@@ -105,6 +106,7 @@ class Windows:
         """Record one window. Returns the answer."""
         report = self._output / f"{self._name}.{number}.nsys-rep"
         start, seconds = float(request["start"]), float(request["seconds"])
+        steps = int(request.get("steps", 0))
         if self._ended.wait(max(0.0, start - time.time())):
             return {"state": window_files.LOST, "why": "the program had ended"}
         if time.time() - start > _MOST_LATE_S:
@@ -114,22 +116,40 @@ class Windows:
             return {"state": window_files.LOST, "why": failure}
         began = time.time()
         self._write(number, {"state": "recording", "began": began})
-        note = self.await_end(began + seconds)
+        note = self.await_end(began + seconds, steps)
         ended = time.time()
         with shelter.block_signals(True):  # of Slurm, which signals all processes of a step
             failure = self.session.stop() if not self._ended.is_set() else ""
         return {"began": began, "ended": ended, **self._finish(report, failure, note)}
 
-    def await_end(self, end: float) -> str:
-        """Wait until the window's end. Returns why it came early, or ""."""
+    def await_end(self, end: float, steps: int = 0) -> str:
+        """Wait until the window's end, or until it holds `steps` whole steps.
+
+        Returns why it came early, or "".
+        """
         folder = os.environ.get("TMPDIR") or "/tmp"
+        first, made = self._read_steps(), 0
+        poll_s = _STEP_POLL_S if steps else _POLL_S
         while time.time() < end:
-            if self._ended.wait(min(_POLL_S, max(0.0, end - time.time()))):
+            if self._ended.wait(min(poll_s, max(0.0, end - time.time()))):
                 return "the program ended in it"
+            made = self._count_steps(first) if steps else 0
+            if steps and made >= steps:
+                return ""
             with contextlib.suppress(OSError):
                 if shutil.disk_usage(folder).free < _LEAST_ROOM:
                     return f"{folder} has less than {_LEAST_ROOM >> 20} MB free"
-        return ""
+        return f"{made} of {steps} steps were made in time" if steps else ""
+
+    def _read_steps(self) -> dict[str, int]:
+        return window_files.read_steps(self._folder, self._name)
+
+    def _count_steps(self, first: Mapping[str, int]) -> int:
+        """Return the whole steps since `first`: the step that was open then is none."""
+        now = self._read_steps()
+        return max(
+            (now[name] - begun - 1 for name, begun in first.items() if name in now), default=0
+        )
 
     def _finish(self, report: Path, failure: str, note: str) -> dict[str, Any]:
         """Give the report its name, and say what became of the window."""

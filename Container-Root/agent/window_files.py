@@ -3,16 +3,19 @@
 They lie in the folder `windows` of the run directory, which all agents of a machine see:
 
     armed-rank0.host.json     an agent that can record; it holds a lock on the file while it lives
-    request-3.json            {"start": 1795.2, "seconds": 5, "ranks": "all"}, times since the epoch
+    request-3.json            {"start": 1795.2, "seconds": 5, "names": […]}, times since the epoch
     answer-3-rank0.host.json  what became of window 3: {"state": "done", "report": "rank0.host.3.…"}
+    steps-rank0.host-1234     how many steps a process with marks has begun, 8 bytes
 """
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import platform
 import re
+import struct
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -62,6 +65,15 @@ def request_file(folder: Path, number: int) -> Path:
 def answer_file(folder: Path, number: int, name: str) -> Path:
     """Return the file of one agent's answer. `name`: of the rank's reports, `rank0.host`."""
     return folder / f"answer-{number}-{name}.json"
+
+
+def read_steps(folder: Path, name: str) -> dict[str, int]:
+    """Return how many steps each process of a rank has begun, by its file. Empty without marks."""
+    begun = {}
+    for path in folder.glob(f"steps-{name}-*"):
+        with contextlib.suppress(OSError, struct.error):
+            (begun[path.name],) = struct.unpack("q", path.read_bytes())
+    return {name: count for name, count in begun.items() if count > 0}
 
 
 def lock(path: Path) -> int | None:

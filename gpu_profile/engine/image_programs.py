@@ -6,6 +6,9 @@ from gpu_profile.command import ENGINE, Command, Steps, make_command, make_engin
 from gpu_profile.declared.image_ref import ImageRef
 from gpu_profile.engine import container, engine_answers
 from gpu_profile.job import Mount
+from gpu_profile.nsys.recorder import AGENT, make_old_image_error
+
+_ABSENT = 1  # of test(1); the engine's own failures are 125 to 127
 
 
 def make_program_words(image: ImageRef, mounts: Sequence[Mount], *argv: str) -> tuple[str, ...]:
@@ -32,6 +35,14 @@ def read_image_file(image: str, path: str) -> Steps[str]:
     return engine_answers.check_engine_result(
         (yield read), f"reading the manifest of {image}"
     ).stdout
+
+
+def require_armable(image: ImageRef) -> Steps[None]:
+    """Raise SettingsError for an image of ours that is older than recording on demand."""
+    words = ("run", "--rm", "--pull=never", "--network=none", "--entrypoint=test")
+    looked = yield make_engine_command(*words, str(image), "-e", AGENT)
+    if looked.returncode == _ABSENT:
+        raise make_old_image_error(image)
 
 
 def count_gpus() -> Steps[int]:

@@ -23,6 +23,7 @@ from gpu_profile.kubernetes.kubectl import (
     split_id,
 )
 from gpu_profile.kubernetes.marks import MANAGED_BY, MANAGER, OBJECT_LABEL, RUN_LABEL, is_ours
+from gpu_profile.launcher import Carrying
 from gpu_profile.launchers.kubernetes import nsys_probe, state
 from gpu_profile.launchers.kubernetes.job.object import KubernetesObject
 from gpu_profile.launchers.kubernetes.node import STOP
@@ -31,6 +32,7 @@ from gpu_profile.launchers.kubernetes.state import Kind
 from gpu_profile.launchers.number_reports import number_reports
 from gpu_profile.manifest.edit import Edit, restore_object
 from gpu_profile.manifest.user_manifest import EditedManifest, UserManifest
+from gpu_profile.nsys.recorder import AGENT, is_armed
 from gpu_profile.settings.settings import Settings
 
 _NEVER = "no condition"
@@ -39,7 +41,7 @@ _PLACEMENT = (
     *("securityContext", "runtimeClassName", "priorityClassName", "schedulerName"),
 )
 """What of a pod's spec says where it may run, and as whom."""
-_ASK_OURS = f"[ -e {CARRIED_TO}/agent/run_container.py ] || exit 127; exec nsys profile --help"
+_SCRIPT = f"{CARRIED_TO}/agent/run_container.py"
 """An older image of ours has no such script: then ours of today is carried to it."""
 
 
@@ -47,7 +49,8 @@ def _make_question(job: Job) -> list[str]:
     """Return the command of the pod that asks nsys for its options."""
     carrier = job.carrier
     if carrier is None:
-        return ["sh", "-c", _ASK_OURS]
+        script = AGENT if is_armed(job) else _SCRIPT
+        return ["sh", "-c", f"[ -e {script} ] || exit 127; exec nsys profile --help"]
     return [carrier.python, "-E", carrier.checker, "help", carrier.directory]
 
 
@@ -138,6 +141,12 @@ class UserObject(KubernetesObject):
             keeps_original=self.replaces,
         )
         return self.get_manifest().edit(edit)
+
+    def carry(self, job: Job, *, wanted: bool) -> Steps[Job]:
+        """Return the job with our image as its carrier, if that is wanted and its kind can."""
+        if self.launcher and self.launcher.carrying is Carrying.NEVER:
+            return (yield from self.launcher.carry(job, wanted=wanted))
+        return (yield from super().carry(job, wanted=wanted))
 
     def probe(self, job: Job) -> Steps[str]:
         """Return nsys' help text from a pod with the image and the placement of the manifest's."""

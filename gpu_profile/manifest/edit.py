@@ -141,8 +141,6 @@ def _add_patch(document: Document, target: Container, name: str, edit: Edit) -> 
         "volumeMounts": [{"name": _VOLUME, "mountPath": REPORTS_MOUNT}],
     }
     spec: Document = {"containers": [container], "volumes": [_make_volume(_VOLUME, edit)]}
-    if edit.job.carrier:
-        _carry(spec, container, edit.job.carrier)
     marks = {"labels": {OBJECT_LABEL: name}, "annotations": {DEFAULT_CONTAINER: target.name}}
     pod = {"metadata": marks, "spec": spec}
     job = {"name": target.name, "template": {"spec": {"template": pod}}}

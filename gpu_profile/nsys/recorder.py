@@ -4,14 +4,33 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
+from gpu_profile.carrier import CARRIED_TO
 from gpu_profile.command import Steps
+from gpu_profile.errors import SettingsError
+from gpu_profile.job import Job
+
+AGENT = f"{CARRIED_TO}/agent/record_windows.py"
+"""The file in an image of ours that records on demand. Images from before 2026-11-25 have none."""
+
+
+def is_armed(job: Job) -> bool:
+    return job.profile is not None and job.profile.record == "manual"
+
+
+def make_old_image_error(image: object) -> SettingsError:
+    what = f"{image} is older than recording on demand: its profile.py has no --record"
+    return SettingsError(what, "Build it again: `invoke build`, and `invoke push` for a cluster")
 
 
 @dataclass(frozen=True, kw_only=True)
 class WindowRequest:
-    """What to record: `seconds`, of the ranks `ranks`; none means all that are armed."""
+    """What to record: `seconds`, of the ranks `ranks`; none means all that are armed.
+
+    With `steps` it ends behind that many whole steps, and behind `seconds` at the latest.
+    """
 
     seconds: float
+    steps: int = 0
     ranks: frozenset[int] = frozenset()
 
 

@@ -12,6 +12,7 @@ from gpu_profile.errors import GpuProfileError, Interrupted, JobError, ReportErr
 from gpu_profile.job import Handle, Job, NsysPlan
 from gpu_profile.job_status import JobState, JobStatus
 from gpu_profile.launcher import Launcher
+from gpu_profile.nsys.recorder import is_armed
 from gpu_profile.redact import CommandLine
 from gpu_profile.runs import baseline, output_log
 from gpu_profile.runs.record import OUTPUT_FILE, ReportSummary, RunRecord
@@ -64,8 +65,7 @@ def make_record(
 
 
 def _list_record(job: Job) -> dict[str, str]:
-    is_manual = job.profile is not None and job.profile.record == "manual"
-    return {"record": "manual"} if is_manual else {}
+    return {"record": "manual"} if is_armed(job) else {}
 
 
 def make_job_failure(status: JobStatus, directory: Path) -> GpuProfileError | None:

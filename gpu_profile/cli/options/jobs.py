@@ -86,6 +86,7 @@ class ProfileOptions(NsysOptions, DryRunOptions, AnswerOptions, WhereOptions, Sh
 @dataclass(frozen=True, kw_only=True)
 class RecordOptions(JobOptions, WhereOptions):
     seconds: float = make_flag(0.0, "seconds to record", kind="number")
+    steps: int = make_flag(0, "steps to record, of a program with marks", kind="count")
     ranks: str = make_flag("all", "ranks to record: all, 0,3 or 0-3", kind="ranks")
 
 

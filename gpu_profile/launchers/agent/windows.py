@@ -30,10 +30,15 @@ def record_window(
 ) -> Steps[Window]:
     """Have one machine's agents record. `call(*words)` runs record_window.py there."""
     ranks = ",".join(map(str, sorted(request.ranks))) or "all"
-    words = ("request", directory, f"--seconds={request.seconds:g}", f"--ranks={ranks}")
+    words = ("request", directory, *_describe_length(request), f"--ranks={ranks}")
     asked = parse_facts((yield call(*words)), "asking for a window")
     awaited = call("await", directory, str(asked["window"]))
     return read_window(parse_facts((yield awaited), "waiting for the window"))
+
+
+def _describe_length(request: WindowRequest) -> tuple[str, ...]:
+    steps = (f"--steps={request.steps}",) if request.steps else ()
+    return (f"--seconds={request.seconds:g}", *steps)
 
 
 def record_everywhere(
@@ -44,11 +49,13 @@ def record_everywhere(
     `calls` has each place's Call by its name. Their clocks have to agree.
     """
     armed = yield from _ask(calls, "asking for armed ranks", "armed", directory)
-    names = _choose_names([name for facts in armed.values() for name in facts["names"]], request)
+    names = _choose_names(_join(armed, "names"), request)
+    if request.steps:
+        _require_steps(names, _join(armed, "without_steps"))
     chosen = {place: calls[place] for place in calls if set(armed[place]["names"]) & set(names)}
     number = 1 + max(int(facts["last"]) for facts in armed.values())
     start = max(float(facts["now"]) for facts in armed.values()) + _LEAD_S
-    what = (f"--number={number}", f"--start={start:.3f}", f"--seconds={request.seconds:g}")
+    what = (f"--number={number}", f"--start={start:.3f}", *_describe_length(request))
     words = ("request", directory, *what, f"--names={','.join(names)}")
     yield from _ask(chosen, "asking for a window", *words)
     waiting = {
@@ -86,6 +93,17 @@ def _choose_names(armed: Sequence[str], request: WindowRequest) -> list[str]:
         wanted = ", ".join(map(str, sorted(missing)))
         raise SettingsError(f"--ranks {wanted}: not armed", f"Armed are {', '.join(ranks)}")
     return [name for name, rank in ranks.items() if not request.ranks or rank in request.ranks]
+
+
+def _join(facts: Mapping[str, Mapping[str, Any]], key: str) -> list[str]:
+    """Return the ranks' names of all places."""
+    return [name for each in facts.values() for name in each[key]]
+
+
+def _require_steps(names: Sequence[str], uncounted: Collection[str]) -> None:
+    without = [name for name in names if name in uncounted]
+    if without:
+        raise SettingsError(f"{', '.join(without)}: no step of it is marked", "Use --seconds 5")
 
 
 def _await_all(

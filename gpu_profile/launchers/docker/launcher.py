@@ -26,7 +26,7 @@ from gpu_profile.launchers.docker.status import read_own_status
 from gpu_profile.nsys import export as nsys_export
 from gpu_profile.nsys.help_answer import ask_command
 from gpu_profile.nsys.rank_wrapper import local_arguments
-from gpu_profile.nsys.recorder import Window, WindowRequest
+from gpu_profile.nsys.recorder import Window, WindowRequest, is_armed
 from gpu_profile.settings.settings import Settings
 
 _HELP = ("nsys", "profile", "--help")
@@ -137,6 +137,8 @@ class DockerLauncher(LauncherDefaults):
         """Raise an error if the command names a file of this machine that the container lacks."""
         if plan.privileged:
             own_directory.refuse_privileges(job, self.owner)
+        if is_armed(job) and not job.carrier:
+            yield from image_programs.require_armable(self.image)
         yield from own_directory.check_local_paths(job, self.image, self.options)
 
     def _run(self, job: Job, plan: NsysPlan, user: tuple[str, ...]) -> tuple[str, ...]:

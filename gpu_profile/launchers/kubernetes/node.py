@@ -2,12 +2,14 @@
 
 import dataclasses
 
+from gpu_profile.errors import SettingsError
 from gpu_profile.job import Job, NsysPlan
 from gpu_profile.kubernetes.kubectl import quote_literal
 from gpu_profile.launchers.kubernetes import manifests
 from gpu_profile.launchers.kubernetes.manifests import Manifest
 from gpu_profile.launchers.kubernetes.pod_options import PodOptions
 from gpu_profile.nsys.rank_wrapper import local_arguments
+from gpu_profile.nsys.recorder import is_armed
 
 STOP = """(umask 077 && mkdir -p "$1") && : >"$1/.stopped.$(hostname)"
 pid=$1/.pid.$(hostname)
@@ -41,6 +43,9 @@ def node_words(job: Job, plan: NsysPlan, options: PodOptions) -> tuple[str, ...]
     With an injector the ranks run without our nsys, because the injector adds its own.
     """
     if options.injector:
+        if is_armed(job):
+            what = "KUBE_INJECTOR's nsys is not ours, and records from the start"
+            raise SettingsError(what, "Leave out --record, or set KUBE_INJECTOR=none")
         job = dataclasses.replace(job, profile=None)
     words = local_arguments(job, plan, output=options.directory(job.name))
     return (*job.profile_words, *words)

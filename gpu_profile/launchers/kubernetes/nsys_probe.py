@@ -16,9 +16,13 @@ from gpu_profile.kubernetes.kubectl import (
 from gpu_profile.launchers.kubernetes import manifests
 from gpu_profile.launchers.kubernetes.manifests import Manifest
 from gpu_profile.launchers.kubernetes.pod_options import PodOptions
+from gpu_profile.nsys.recorder import AGENT, is_armed, make_old_image_error
 from gpu_profile.signals import HungUp
 
 _ASK_OURS = "[ -e /profile.py ] || exit 127; exec nsys profile --help"
+_TOO_OLD = 95
+"""Exit code of the pod if its image is of ours and cannot record on demand."""
+_ASK_ARMED = f"[ ! -e /profile.py ] || [ -e {AGENT} ] || exit {_TOO_OLD}; {_ASK_OURS}"
 _MISSING = re.compile(r"exit code 127\b|not found|no such file")
 _CARRIED = "It takes bash, glibc 2.29 or newer, and an image of ours that the nodes can pull"
 _CHECK = "Check the image, and what the cluster lets run: `invoke doctor --on mpijob`"
@@ -27,7 +31,7 @@ _CHECK = "Check the image, and what the cluster lets run: `invoke doctor --on mp
 def _make_question(job: Job) -> list[str]:
     """Return the command of the pod. Pods of a job with a carrier need bash for their script."""
     if not job.carrier:
-        return ["sh", "-c", _ASK_OURS]
+        return ["sh", "-c", _ASK_ARMED if is_armed(job) else _ASK_OURS]
     words = (job.carrier.python, "-E", job.carrier.checker, "help", job.carrier.directory)
     return ["/bin/bash", "-c", 'exec "$@"', "gpu-profile", *words]
 
@@ -95,8 +99,10 @@ def ask_pod(cluster: KubernetesCluster, manifest: Manifest, wait_s: int) -> Step
     return logs.stdout
 
 
-def _make_probe_error(image: str, reason: str, logs: Result, hint: str) -> JobError:
+def _make_probe_error(image: str, reason: str, logs: Result, hint: str) -> GpuProfileError:
     """Return the error of a pod that failed: NoNsysError if the image has no nsys of ours."""
+    if f"exit code {_TOO_OLD}" in reason:
+        return make_old_image_error(image)
     last = logs.stdout.strip().splitlines()[-1:]
     kind = NoNsysError if _MISSING.search(reason) else JobError
     return kind(": ".join([f"nsys in {image} cannot be asked", reason, *last]), hint or _CHECK)

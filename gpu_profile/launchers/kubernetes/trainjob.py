@@ -50,7 +50,11 @@ class TrainJobLauncher(KubernetesJob):
         self._edit_patch(pod["spec"], job)
 
     def carry(self, job: Job, *, wanted: bool) -> Steps[Job]:
-        """Return the job as it is. Raises SettingsError if a carrier is wanted."""
+        """Return the job as it is. Raises SettingsError if a carrier is wanted.
+
+        A patch names an init container that the runtime has, and gives it no image or command
+        (trainer.kubeflow.org/v1alpha1, ContainerPatch).
+        """
         yield from ()
         if wanted:
             what = f"{job.image} has no nsys, and a TrainJob cannot add an init container"

@@ -32,7 +32,7 @@ def record(options: RecordOptions) -> None:
         raise ToolError(what, "Record them from their start: `invoke profile` without --record")
     _require_running(launcher, job_id, options.job)
     directory = runs.find_run(settings.report_dir, options.job)
-    Progress().show(f"recording {request.seconds:g} s")
+    Progress().show(f"recording {_describe(request)}")
     window = process.drive(launcher.record(job_id, request))
     process.drive(launcher.fetch(job_id, directory))
     kinds = runs.load_run(directory).kinds
@@ -45,10 +45,18 @@ def record(options: RecordOptions) -> None:
 def _make_request(options: RecordOptions) -> WindowRequest:
     if not options.job:
         raise SettingsError("record needs a job", "Use --job HANDLE or --job RUN-ID")
-    if not 0 < options.seconds <= _LONGEST_S:
-        what = f"--seconds {options.seconds:g} is not from 0 to {_LONGEST_S:g}"
-        raise SettingsError(what, "Use --seconds 5")
-    return WindowRequest(seconds=options.seconds, ranks=parse_ranks(options.ranks) or frozenset())
+    if options.steps and options.seconds:
+        raise SettingsError("--steps and --seconds are two lengths of a window", "Give one of them")
+    seconds = options.seconds or (_LONGEST_S if options.steps else 0)
+    if not 0 < seconds <= _LONGEST_S:
+        what = f"--seconds {seconds:g} is not from 0 to {_LONGEST_S:g}"
+        raise SettingsError(what, "Use --seconds 5, or --steps 10")
+    ranks = parse_ranks(options.ranks) or frozenset()
+    return WindowRequest(seconds=seconds, steps=options.steps, ranks=ranks)
+
+
+def _describe(request: WindowRequest) -> str:
+    return f"{request.steps} steps" if request.steps else f"{request.seconds:g} s"
 
 
 def _find_job(job_text: str, settings: Settings) -> tuple[Launcher, str]:

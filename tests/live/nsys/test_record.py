@@ -57,13 +57,19 @@ def test_five_windows_of_two_ranks(environ: Mapping[str, str], job: str) -> None
         reports = _REPORT.findall(done.stdout)
         assert [row[:2] for row in reports] == [("0", str(number)), ("1", str(number))]
         assert all(int(events) > 10 for _, _, events in reports), done.stdout
+    done = invoke(environ, "record", f"--job={job}", "--steps=10")
+    assert done.returncode == 0, done.stderr
+    words = (f"--window={WINDOWS + 1}", "--table=nvtx_sum", "--format=csv")
+    read = invoke(environ, "stats", "--run=armed", *words)
+    (steps,) = re.findall(r",(\d+),[^\n]*gpu-profile:step\n", read.stdout)
+    assert int(steps) >= 2 * 10, "of both ranks, and more while nsys starts and stops"
     assert invoke(environ, "status", f"--job={job}").stdout == "running\n"
     refused = invoke(environ, "record", f"--job={job}", "--seconds=1", "--ranks=0,3")
     assert refused.returncode == 2
     assert "are not all armed" in refused.stderr
     assert invoke(environ, "stop", f"--job={job}").returncode == 0
     fetched = invoke(environ, "fetch", f"--job={job}", "--no-html")
-    assert fetched.stdout.count(".nsys-rep: ") == 2 * WINDOWS, fetched.stderr
+    assert fetched.stdout.count(".nsys-rep: ") == 2 * WINDOWS + 2, fetched.stderr
     ended = invoke(environ, "record", f"--job={job}", "--seconds=1")
     assert (ended.returncode, "has ended" in ended.stderr) == (5, True)
 

@@ -4,6 +4,7 @@ import json
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,6 +14,7 @@ import pytest
 import record_window
 import record_windows
 import window_files
+from gpu_profile_marks.step_counter import StepCounter
 from nsys_session import Session
 from record_windows import Windows
 
@@ -161,6 +163,32 @@ def test_a_window_ends_before_the_folder_of_nsys_is_full(
     assert note == f"{wrapper.directory} has less than {1 << 40} MB free"
 
 
+def test_a_window_of_steps_ends_behind_whole_ones(
+    wrapper: Wrapper, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The step that is open at the beginning counts for none. Marks show each one's number."""
+    monkeypatch.setattr(record_windows, "_STEP_POLL_S", 0.001)
+    folder = wrapper.out / window_files.FOLDER
+    folder.mkdir(parents=True)
+    counter = StepCounter(str(wrapper.out / "rank0.host.steps.json"))
+    for number in range(5):
+        counter.show(number)
+    windows = Windows(Session("/bin/false", 0, {}), wrapper.out, "rank0.host", None)
+    notes: list[str] = []
+    waiting = threading.Thread(target=lambda: notes.append(windows.await_end(time.time() + 60, 2)))
+    waiting.start()
+    while not notes:
+        number += 1
+        counter.show(number)
+        time.sleep(0.01)
+    waiting.join()
+    assert notes == [""]
+    assert windows.await_end(time.time(), 2) == "0 of 2 steps were made in time"
+    StepCounter("").show(1)
+    StepCounter(str(wrapper.directory / "rank0.host.steps.json")).show(1)
+    assert record_window.list_missing_steps(folder, ["rank0.host", "rank1.host"]) == ["rank1.host"]
+
+
 def test_what_is_refused(wrapper: Wrapper, job: Job) -> None:
     name = find_name(wrapper)
     refused = call(wrapper, "request", "--ranks=0,3")
@@ -168,6 +196,8 @@ def test_what_is_refused(wrapper: Wrapper, job: Job) -> None:
         2, f"--ranks 0,3 are not all armed: {name} are\n"
     )  # fmt: skip
     assert call(wrapper, "await", "9").returncode == 2
+    refused = call(wrapper, "request", "--steps=10")
+    assert (refused.returncode, refused.stderr) == (2, f"{name}: {record_window.NO_STEPS}\n")
     held = window_files.lock(wrapper.out / "windows" / "record.lock")
     assert held is not None
     assert call(wrapper, "request").returncode == 3

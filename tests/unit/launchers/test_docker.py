@@ -417,3 +417,14 @@ def test_a_program_in_the_user_s_directory_has_the_user_s_umask(tmp_path: Path) 
     assert "umask 0077" in submitted(work_here(tmp_path, "python3", "x.py"), launcher=private)
     assert "umask" not in submitted(work_here(tmp_path, "/usr/bin/mpirun", "python3", "x.py"))
     assert "umask" not in submitted(job())
+
+
+@pytest.mark.parametrize(("code", "is_old"), [(0, False), (1, True), (125, False)])
+def test_an_image_that_is_older_than_record_is_refused_before_it_starts(
+    code: int, is_old: bool
+) -> None:
+    armed = job(command=("true",), profile=ProfileSpec(record="manual"))
+    steps = LAUNCHER.check_job(armed, NsysPlan(options=()))
+    old = pytest.raises(SettingsError, match="Build it again")
+    with old if is_old else contextlib.nullcontext():
+        assert answered(steps, Result(returncode=code)) is None

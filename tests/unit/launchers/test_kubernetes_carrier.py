@@ -5,7 +5,8 @@ import pytest
 from gpu_profile import process
 from gpu_profile.command import Command, Result, Steps
 from gpu_profile.declared.image_ref import ImageRef
-from gpu_profile.errors import JobError, NoNsysError, SettingsError
+from gpu_profile.declared.object_kinds import KINDS
+from gpu_profile.errors import GpuProfileError, JobError, NoNsysError, SettingsError
 from gpu_profile.job import Job, NsysPlan, Resources
 from gpu_profile.kubernetes.kubectl import KubernetesCluster
 from gpu_profile.launchers.kubernetes.job.job import KubernetesJob
@@ -14,6 +15,8 @@ from gpu_profile.launchers.kubernetes.nsys_probe import make_probe_manifest
 from gpu_profile.launchers.kubernetes.pod_options import PodOptions
 from gpu_profile.launchers.kubernetes.pytorchjob import PyTorchJobLauncher
 from gpu_profile.launchers.kubernetes.trainjob import TrainJobLauncher
+from gpu_profile.launchers.user_object import UserObject
+from gpu_profile.settings.settings import Settings
 from tests.unit.launchers.kubernetes_objects import answer, ended
 
 OURS = f"registry.example/gpu-profile@sha256:{'0' * 64}"
@@ -60,6 +63,9 @@ def test_the_workers_of_an_mpijob_get_it_and_mpirun_starts_it_there() -> None:
 def test_a_trainjob_cannot_have_it() -> None:
     with pytest.raises(SettingsError, match=r"theirs:1 has no nsys, and a TrainJob cannot"):
         carried(TrainJobLauncher)
+    of_manifest = UserObject.from_kind(Settings(), KINDS["trainjob"])
+    with pytest.raises(SettingsError, match="a TrainJob cannot"):
+        process.drive(of_manifest.carry(JOB, wanted=True))
 
 
 def fail_probe(steps: Steps[str], reason: str, code: int) -> list[Command]:
@@ -75,15 +81,16 @@ ENDINGS = {
     "no nsys": ('exec: "sh": executable file not found in $PATH', 128, NoNsysError),
     "not ours": ("", 127, NoNsysError),
     "another fault": ("segmentation fault", 139, JobError),
+    "ours, and older than record": ("", 95, SettingsError),
 }
 
 
 @pytest.mark.parametrize(("reason", "code", "kind"), ENDINGS.values(), ids=ENDINGS)
 def test_an_image_without_nsys_is_told_from_one_that_fails(
-    reason: str, code: int, kind: type[JobError]
+    reason: str, code: int, kind: type[GpuProfileError]
 ) -> None:
     launcher = PyTorchJobLauncher(cluster=CLUSTER, options=OPTIONS)
-    with pytest.raises(JobError) as refused:
+    with pytest.raises(kind) as refused:
         fail_probe(launcher.probe(JOB), reason, code)
     assert type(refused.value) is kind
 

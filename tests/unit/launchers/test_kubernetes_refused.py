@@ -1,5 +1,6 @@
 """What the Kubernetes launchers refuse: input -> its line and exit code."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -9,12 +10,14 @@ from gpu_profile import process
 from gpu_profile.command import Result
 from gpu_profile.declared.image_ref import ImageRef
 from gpu_profile.errors import GpuProfileError, SettingsError
-from gpu_profile.job import Job, Mount, NsysPlan, Resources
+from gpu_profile.job import Job, Mount, NsysPlan, ProfileSpec, Resources
 from gpu_profile.kubernetes import kubectl
 from gpu_profile.kubernetes.ec2_instances import find_instance
+from gpu_profile.kubernetes.injector_charts import find_generation
 from gpu_profile.launchers.kubernetes import pod_options
 from gpu_profile.launchers.kubernetes.mpijob import MpiJobLauncher
 from gpu_profile.launchers.kubernetes.pod_options import PodOptions
+from gpu_profile.launchers.kubernetes.pytorchjob import PyTorchJobLauncher
 from gpu_profile.launchers.kubernetes.trainjob import TrainJobLauncher
 from tests.unit.launchers.kubernetes_objects import driven, refused
 
@@ -105,6 +108,13 @@ def test_kubectls_refusals(said: str, code: int, hint: str) -> None:
     assert caught.value.exit_code == code
     assert hint in caught.value.hint
     assert "\n" not in str(caught.value)
+
+
+def test_an_injector_arms_nothing() -> None:
+    options = replace(POD, injector=find_generation("operator"))
+    launcher = PyTorchJobLauncher(cluster=kubectl.KubernetesCluster(), options=options)
+    with pytest.raises(SettingsError, match="KUBE_INJECTOR's nsys is not ours"):
+        launcher.manifest(job(profile=ProfileSpec(record="manual")), NsysPlan(options=()))
 
 
 def test_nodes_that_may_not_be_listed() -> None:

@@ -147,7 +147,8 @@ def pods(fake_tool: Callable[..., object], tmp_path: Path) -> Path:
     for name, now, last in (("web-a", 100.0, 2), ("web-b", 100.5, 0)):
         folder = tmp_path / "pods" / name
         folder.mkdir(parents=True)
-        armed = {"names": [f"rank0.{name}"], "last": last, "now": now}
+        uncounted = [f"rank0.{name}"] if name == "web-b" else []
+        armed = {"names": [f"rank0.{name}"], "without_steps": uncounted, "last": last, "now": now}
         done = {"state": "done", "report": f"rank0.{name}.3.nsys-rep", "began": now + 3}
         answers = {"window": 3, "answers": {f"rank0.{name}": done}}
         for verb, facts in (("armed", armed), ("request", {"window": 3}), ("await", answers)):
@@ -155,10 +156,10 @@ def pods(fake_tool: Callable[..., object], tmp_path: Path) -> Path:
     return tmp_path / "pods"
 
 
-def record_in_pods(*names: str, ranks: frozenset[int] = frozenset()) -> Window:
+def record_in_pods(*names: str, ranks: frozenset[int] = frozenset(), steps: int = 0) -> Window:
     cluster = KubernetesCluster(namespace="team")
     calls = copy_reports.call_in_pods(cluster, [pod(name) for name in names], windows.IN_CONTAINER)
-    request = replace(REQUEST, ranks=ranks)
+    request = replace(REQUEST, ranks=ranks, steps=steps)
     return process.drive(windows.record_everywhere(calls, "/wd/train-1", request))
 
 
@@ -172,6 +173,14 @@ def test_pods_are_asked_for_one_window_at_one_time(pods: Path) -> None:
     expected = ["armed /wd/train-1", f"request /wd/train-1 {what}", "await /wd/train-1 3 --here"]
     for folder in pods.iterdir():
         assert (folder / "asked").read_text().splitlines() == expected
+
+
+def test_a_window_of_steps_takes_marks_in_each_rank(pods: Path) -> None:
+    with pytest.raises(SettingsError, match=r"rank0\.web-b: no step of it is marked\. Use --sec"):
+        record_in_pods("web-a", "web-b", steps=10)
+    record_in_pods("web-a", steps=10)
+    asked = (pods / "web-a" / "asked").read_text()
+    assert "--seconds=5 --steps=10 --names=rank0.web-a" in asked
 
 
 def test_ranks_of_a_pod_that_goes_away_are_lost_and_named(pods: Path) -> None:

@@ -14,6 +14,7 @@ import statistics
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from gpu_profile_marks.step_counter import StepCounter
 from gpu_profile_marks.times_file import TimesFile
 
 if TYPE_CHECKING:
@@ -52,6 +53,7 @@ class Ending:
         self._address = address
         self._choice = Path(file).with_name(_CHOICE)
         self._file = TimesFile(file)
+        self._counter = StepCounter(file)
         self._line: socket.socket | None = None
         self._control: int | None = None
         self.end = 0
@@ -59,6 +61,7 @@ class Ending:
 
     def turn(self, number: int, steps: Steps) -> bool:
         """End the recording where step `number` begins, if it is time. Returns whether it did."""
+        self._counter.show(number + 1)
         if self._line is not None:
             self._look_for_report(number)
         if not self._address or self.recorded is not None:
