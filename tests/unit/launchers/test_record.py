@@ -17,7 +17,7 @@ from gpu_profile.kubernetes.kubectl import KubernetesCluster
 from gpu_profile.launchers.agent import windows
 from gpu_profile.launchers.docker.launcher import DockerLauncher
 from gpu_profile.launchers.host import HostLauncher
-from gpu_profile.launchers.kubernetes import copy_reports
+from gpu_profile.launchers.kubernetes.reports import copy_reports
 from gpu_profile.launchers.slurm.launcher import SlurmLauncher
 from gpu_profile.launchers.ssh import SshLauncher
 from gpu_profile.nsys.recorder import RankWindow, Recorder, Window, WindowRequest
