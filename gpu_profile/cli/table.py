@@ -8,6 +8,7 @@ from gpu_profile.cli.verb import Verb
 SUBJECTS = {
     "jobs": "Run and profile",
     "reading": "Read reports",
+    "pull_request": "Pull requests",
     "image": "Image and registry",
     "machine": "Machine, cluster and settings",
     "assistant": "Assistants",
@@ -157,6 +158,12 @@ VERBS: tuple[Verb, ...] = (
         "reading.compare",
         "Compare two runs, or several of each, and fail on a regression.",
         "compare --base main --new train --fail-over 3%",
+    ),
+    Verb(
+        "ci",
+        "pull_request.ci",
+        "Run the words behind -- of a base and of the change in turns, and judge the change.",
+        "ci --base main -- python3 train.py",
     ),
     Verb(
         "scrub",

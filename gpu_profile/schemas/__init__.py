@@ -6,7 +6,15 @@ from typing import Any
 
 from gpu_profile.errors import SettingsError
 
-SCHEMAS = {"answer": 1, "comparison": 1, "findings": 2, "run": 1, "tables": 1, "what_if": 1}
+SCHEMAS = {
+    "answer": 1,
+    "ci": 1,
+    "comparison": 1,
+    "findings": 2,
+    "run": 1,
+    "tables": 1,
+    "what_if": 1,
+}
 """The version of each schema."""
 
 

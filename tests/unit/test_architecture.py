@@ -37,11 +37,12 @@ analysis/counters analysis/host analysis/modules launcher
 analysis/replay analysis/scrub manifest
 launchers/agent
 analysis/compare analysis/findings analysis/our_tables analysis/timeline engine launchers/kubernetes runs
-analysis/page doctor image registry
+analysis/page analysis/pull_request doctor image registry
 launchers launchers/slurm lock
 cli
 verbs/assistant verbs/image verbs/machine verbs/reading
 api verbs/jobs
+verbs/pull_request
 __init__
 """  # noqa: E501 - a floor a line
 """From the ground up: a folder (or a file at the root) imports only from floors below its own."""

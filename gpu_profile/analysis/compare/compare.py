@@ -193,6 +193,26 @@ def compare_samples(
 
     Raises ReportError where the two cannot be compared, or where a rank lost a part of its data.
     """
+    on_host = check_sides(base, new, metric)
+    before = [sample_run(run, metric, "base") for run in base]
+    after = [sample_run(run, metric, "new") for run in new]
+    times = [run.times for run in before], [run.times for run in after]
+    return Comparison(
+        metric=f"{metric} on the host" if on_host else str(metric),
+        base=SideTimes.of(before),
+        new=SideTimes.of(after),
+        difference=compare_medians(times[0], times[1], assumed_spread),
+        fail_over=fail_over,
+        kernels=list_changed_kernels(base, new, fail_over),
+        notes=list_notes(base, new),
+    )
+
+
+def check_sides(base: Runs, new: Runs, metric: Metric) -> bool:
+    """Return whether the runs hold times of the host alone.
+
+    Raises ReportError where the two sides cannot be compared, or where a rank lost data.
+    """
     on_host = [{all(rank.on_host for rank in run) for run in side} for side in (base, new)]
     if len(on_host[0] | on_host[1]) > 1:
         side = "base" if True in on_host[0] else "new"
@@ -202,15 +222,4 @@ def compare_samples(
         check_samples(base[0], run, metric)
     check_complete(base, new)
     check_recordings(base, new)
-    before = [sample_run(run, metric, "base") for run in base]
-    after = [sample_run(run, metric, "new") for run in new]
-    times = [run.times for run in before], [run.times for run in after]
-    return Comparison(
-        metric=f"{metric} on the host" if True in on_host[0] else str(metric),
-        base=SideTimes.of(before),
-        new=SideTimes.of(after),
-        difference=compare_medians(times[0], times[1], assumed_spread),
-        fail_over=fail_over,
-        kernels=list_changed_kernels(base, new, fail_over),
-        notes=list_notes(base, new),
-    )
+    return True in on_host[0]

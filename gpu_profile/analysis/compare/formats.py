@@ -67,9 +67,9 @@ def as_markdown(comparison: Comparison) -> str:
         for name, s in _list_sides(comparison)
     ]
     metric = printable(comparison.metric)
-    name = _code(metric) if ":" in metric else metric  # the name of a range or kernel
+    name = make_code_span(metric) if ":" in metric else metric  # the name of a range or kernel
     verdict = printable(str(comparison)).removeprefix(metric)
-    remarks = [f"- {_code(line)}" for line in _list_remarks(comparison)]
+    remarks = [f"- {make_code_span(line)}" for line in _list_remarks(comparison)]
     table = _format_markdown(comparison.kernels)
     return "\n".join([f"**{name}{verdict}**", *head, *rows, "", *remarks, *table, ""])
 
@@ -179,10 +179,17 @@ def _format_markdown_cell(cell: Cell, column: Column) -> str:
     text.
     """
     text = format_cell(cell, column)
-    return _code(printable(text)).replace("|", "\\|") if column.name == "Kernel" else text
+    return make_code_cell(printable(text)) if column.name == "Kernel" else text
 
 
-def _code(text: str) -> str:
+def make_code_cell(text: str) -> str:
+    r"""A code span for a table's cell. A pipe ends a cell in code spans too, and so does one behind
+    `\\`, which is an escaped backslash: these are left out before a pipe.
+    """
+    return re.sub(r"\\*\|", r"\\|", make_code_span(text))
+
+
+def make_code_span(text: str) -> str:
     """A Markdown code span around the text, with more backticks than the text has in a row."""
     fence = "`" * (max(map(len, re.findall("`+", text)), default=0) + 1)
     space = " " if text.startswith("`") or text.endswith("`") or not text else ""

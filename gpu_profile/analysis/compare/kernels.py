@@ -24,7 +24,9 @@ KERNEL_COLUMNS = (
 
 
 @dataclass(frozen=True)
-class _PerStep:
+class PerStep:
+    """Launches and ns of a kernel in a step of a rank."""
+
     count: float
     time: float
 
@@ -35,7 +37,7 @@ def list_changed_kernels(base: Runs, new: Runs, fail_over: float) -> Table:
     Figures are for one step and rank. A collective can change without being different, because its
     time is mostly waiting: its state is "changed (waits)".
     """
-    before, after = _average_per_step(base), _average_per_step(new)
+    before, after = average_per_step(base), average_per_step(new)
     least = LEAST_KERNEL_SHARE * sum(kernel.time for kernel in before.values())
     rows = [
         _make_row(name, before.get(name), after.get(name), fail_over)
@@ -49,7 +51,7 @@ def _key_by_change(row: tuple[Cell, ...]) -> tuple[float, str]:
     return (-abs(float(row[6] or 0)), str(row[0]))
 
 
-def _average_per_step(runs: Runs) -> dict[str, _PerStep]:
+def average_per_step(runs: Runs) -> dict[str, PerStep]:
     """By kernel name, the mean over steps, ranks and runs; 0 for ranks without the kernel."""
     sums: dict[str, list[float]] = {}
     ranks = sum(map(len, runs))
@@ -60,13 +62,13 @@ def _average_per_step(runs: Runs) -> dict[str, _PerStep]:
                 count_and_time = sums.setdefault(name, [0.0, 0.0])
                 count_and_time[0] += float(np.mean(count[part]))
                 count_and_time[1] += float(np.mean(time[part]))
-    return {name: _PerStep(c / ranks, t / ranks) for name, (c, t) in sums.items()}
+    return {name: PerStep(c / ranks, t / ranks) for name, (c, t) in sums.items()}
 
 
 def _make_row(
-    name: str, base: _PerStep | None, new: _PerStep | None, fail_over: float
+    name: str, base: PerStep | None, new: PerStep | None, fail_over: float
 ) -> tuple[Cell, ...]:
-    old, now = base or _PerStep(0, 0), new or _PerStep(0, 0)
+    old, now = base or PerStep(0, 0), new or PerStep(0, 0)
     change = now.time - old.time
     relative = change / old.time if old.time else None
     if base is None or new is None:

@@ -11,6 +11,7 @@ from gpu_profile.analysis.activity.cached import activities_of, host_ranges_of
 from gpu_profile.analysis.activity.health import report_health
 from gpu_profile.analysis.activity.nvtx_ranges import NO_RANGE, Ranges, find_parents
 from gpu_profile.analysis.activity.steps import Steps, find_steps, host_steps, step_of
+from gpu_profile.analysis.arrays.intervals import Intervals
 from gpu_profile.analysis.arrays.types import IntArray
 from gpu_profile.analysis.compare.completeness import Completeness, measure_completeness
 from gpu_profile.analysis.modules.marks import is_inside
@@ -19,13 +20,14 @@ from gpu_profile.analysis.store.database import Database
 from gpu_profile.analysis.tables.analysis import Scope
 from gpu_profile.errors import SettingsError
 
-METRICS = ("step", "range:NAME", "module:NAME", "kernel:NAME")
+METRICS = ("step", "gpu", "range:NAME", "module:NAME", "kernel:NAME")
+_NAMELESS = ("step", "gpu")
 
 
 @dataclass(frozen=True)
 class Metric:
-    """A metric: `kind` is "step", "range", "module" or "kernel"; `name` is that of the range,
-    module or kernel.
+    """A metric: `kind` is "step", "gpu", "range", "module" or "kernel"; `name` is that of the
+    range, module or kernel.
     """
 
     kind: str
@@ -35,7 +37,7 @@ class Metric:
     def parse(cls, text: str) -> "Metric":
         """Parse "step" or "kernel:NAME" (see METRICS). Raises SettingsError for other texts."""
         kind, _, name = text.partition(":")
-        if (kind == "step" and not name) or (f"{kind}:NAME" in METRICS and name):
+        if (kind in _NAMELESS and not name) or (f"{kind}:NAME" in METRICS and name):
             return cls(kind, name)
         raise SettingsError(f"metric {text!r} is not known", f"Use one of {', '.join(METRICS)}")
 
@@ -88,12 +90,16 @@ class RankSamples:
 def sample_rank(activity: Activity, metric: Metric, warnings: tuple[str, ...]) -> RankSamples:
     """The samples of one rank. `warnings`: what nsys says of lost events in its report.
 
-    A sample is a step's time, a kernel's or a module's time in one step, or the span of one
-    instance of a range on the GPU (on the host if the instance launched nothing).
+    A sample is a step's time, the time of a step's kernels, a kernel's or a module's time in one
+    step, or the span of one instance of a range on the GPU (on the host if the instance launched
+    nothing).
     """
     steps, kernels = find_steps(activity), _sample_kernels(activity)
     if metric.kind == "step":
         times, step = steps.end - steps.start, np.arange(len(steps))
+    elif metric.kind == "gpu":
+        times = _sample_gpu(activity, steps)
+        step = np.arange(len(times))
     elif metric.kind == "range":
         times, step = _sample_range(activity, steps, metric.name)
     elif metric.kind == "module":
@@ -128,7 +134,7 @@ def sample_report(database: Database, scope: Scope, metric: Metric) -> list[Rank
 def _sample_host(rank: int, ranges: Ranges, metric: Metric) -> RankSamples:
     steps = host_steps(ranges)
     times, step = steps.end - steps.start, np.arange(len(steps))
-    if metric.kind in ("kernel", "module"):
+    if metric.kind in ("gpu", "kernel", "module"):
         times = step = np.empty(0, np.int64)
     if metric.kind == "range":
         instances = ranges.called(metric.name)
@@ -162,6 +168,27 @@ def _sample_kernels(activity: Activity) -> dict[str, tuple[IntArray, IntArray]]:
         text: (count.astype(np.int64), np.rint(time).astype(np.int64))
         for text, count, time in zip(texts, counts, times, strict=True)
     }
+
+
+def _sample_gpu(activity: Activity, steps: Steps) -> IntArray:
+    """The ns in which a kernel of each step ran, collectives left out: these wait for others. In
+    one sample for the whole recording without steps.
+
+    A kernel is of the step that launched it, so that a step of few kernels on a late GPU is whole.
+    """
+    ops, columns = activity.ops, len(steps) or 1
+    step = step_of(activity.launched, steps.host_start, steps.host_end)
+    step = step if len(steps) else np.zeros(len(ops.start), np.int64)
+    rows = np.flatnonzero((ops.kind == COMPUTE) & (step >= 0) & (step < columns))
+    if not len(rows):
+        return np.zeros(columns, np.int64)
+    start, end = ops.start[rows], ops.end[rows]
+    # Each step on a stretch of its own, so that one union tells the steps apart.
+    first, span = int(start.min()), int(end.max() - start.min()) + 1
+    moved = step[rows] * span - first
+    busy = Intervals.union(start + moved, end + moved)
+    times = np.bincount(busy.start // span, busy.end - busy.start, minlength=columns)
+    return np.rint(times).astype(np.int64)
 
 
 def _sample_module(activity: Activity, steps: Steps, name: str) -> IntArray:

@@ -5,6 +5,7 @@ and memory layout stay the same during a run and change from run to run. So each
 sample, its median step time. The result is deterministic, because the seed is fixed.
 """
 
+import functools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -113,6 +114,7 @@ def t_tail(t: float, freedom: float) -> float:
     return 0.5 - inside / math.pi
 
 
+@functools.cache
 def t_quantile(tail: float, freedom: float) -> float:
     """The t exceeded with probability `tail`: 2.326 for (0.01, inf), 3.747 for (0.01, 4)."""
     if freedom < 1:

@@ -26,7 +26,8 @@ class RunSamples:
 
 
 def sample_run(ranks: Sequence[RankSamples], metric: Metric, side: str) -> RunSamples:
-    """The samples of a run: of the slowest rank, or for a kernel or a module the mean of the ranks.
+    """The samples of a run: of the slowest rank, or for the GPU, a kernel or a module the mean of
+    the ranks.
 
     Only the steps that every rank recorded count, as in `diagnose`: a rank whose recording began
     late would pair its steps with the wrong ones of the others. Steps that are warm-up on any rank
@@ -56,7 +57,7 @@ def _combine(ranks: Sequence[RankSamples], metric: Metric, side: str) -> Samples
     stacked = np.stack([time[:common] for time in times]).astype(np.float64)
     if not stacked.any():
         raise ReportError(f"the {side} run spends no time in {metric}", _format_hint(metric, ranks))
-    if metric.kind in ("kernel", "module"):
+    if metric.kind in ("gpu", "kernel", "module"):
         return np.asarray(stacked.mean(axis=0))
     return np.asarray(stacked.max(axis=0))
 
@@ -101,6 +102,8 @@ def _explain(ranks: Sequence[RankSamples], common: int) -> str:
 def _format_hint(metric: Metric, ranks: Sequence[RankSamples]) -> str:
     if metric.kind == "step":
         return "Mark each step with an NVTX range called step"
+    if metric.kind == "gpu":
+        return "`invoke diagnose` says what the recording misses"
     if metric.kind == "module":
         return (
             "Record it with --annotate modules; `invoke stats --table module_sum` lists the names"

@@ -8,6 +8,7 @@ from gpu_profile.cli.options.shared import (
     DryRunOptions,
     FormatOptions,
     JobOptions,
+    ProgramOptions,
     SetOptions,
     SettingsOptions,
     ShapeOptions,
@@ -56,11 +57,9 @@ class NsysOptions:
 
 
 @dataclass(frozen=True, kw_only=True)
-class ProfileOptions(NsysOptions, DryRunOptions, AnswerOptions, WhereOptions, ShapeOptions):
-    ddp: bool = make_flag(False, "one process a GPU, with torchrun's variables")
-    processes: int = make_flag(
-        0, "processes a node; default: one a GPU, two without GPUs", kind="count"
-    )
+class ProfileOptions(
+    NsysOptions, DryRunOptions, AnswerOptions, WhereOptions, ShapeOptions, ProgramOptions
+):
     manifest: str = make_flag(
         "", "your own Kubernetes objects: their pods run under nsys", kind="path"
     )
@@ -68,15 +67,6 @@ class ProfileOptions(NsysOptions, DryRunOptions, AnswerOptions, WhereOptions, Sh
     template: str = make_flag("", "manifest: path of the pod template in a kind of your own")
     yes: bool = make_flag(False, "manifest: replace the pods of what runs, without asking")
     strict: bool = make_flag(False, "refuse where a preset would degrade")
-    env: tuple[str, ...] = make_flag(
-        (),
-        "variable for the job; may be given again",
-        kind="variable",
-        value="NAME[=VALUE]",
-    )
-    mount: tuple[str, ...] = make_flag(
-        (), ". to work here, or SOURCE:TARGET[:ro]; may be given again", kind="mount", value="DIR"
-    )
     carry: bool = make_flag(False, "bring nsys to an image or machine that has none")
     baseline: bool = make_flag(False, "run without nsys first, and say what the profile costs")
     detach: bool = make_flag(False, "return once it is submitted")

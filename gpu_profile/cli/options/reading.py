@@ -89,7 +89,7 @@ class CompareOptions(OutputOptions, SchedulerOptions, SetOptions):
     require_decision: bool = make_flag(
         False, "undecided fails too (exit code 8): too few steps or runs for a verdict"
     )
-    metric: str = make_flag("step", "step, range:NAME, module:NAME or kernel:NAME")
+    metric: str = make_flag("step", "step, gpu, range:NAME, module:NAME or kernel:NAME")
     format: str = make_flag(
         "text",
         "text, json, markdown or junit",

@@ -137,3 +137,22 @@ class WhereOptions(SettingsOptions):
         if option.of:
             return self.launcher_flags.get(option.field, option.default)
         return super().value_of(option)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ProgramOptions(VerbOptions):
+    """How the command behind `--` is started."""
+
+    ddp: bool = make_flag(False, "one process a GPU, with torchrun's variables")
+    processes: int = make_flag(
+        0, "processes a node; default: one a GPU, two without GPUs", kind="count"
+    )
+    env: tuple[str, ...] = make_flag(
+        (),
+        "variable for the job; may be given again",
+        kind="variable",
+        value="NAME[=VALUE]",
+    )
+    mount: tuple[str, ...] = make_flag(
+        (), ". to work here, or SOURCE:TARGET[:ro]; may be given again", kind="mount", value="DIR"
+    )

@@ -1,14 +1,16 @@
 """One run of a comparison: its reports, which must all be readable, and their ranks."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from gpu_profile.analysis.compare.rank_sets import SideRanks
 from gpu_profile.analysis.compare.samples import Metric, RankSamples, make_sampler
 from gpu_profile.analysis.multi_report.ranks import FILE_RANK
 from gpu_profile.analysis.multi_report.work import ReportSource
-from gpu_profile.analysis.tables.analysis import Analysis
+from gpu_profile.analysis.store.database import Database
+from gpu_profile.analysis.tables.analysis import Analysis, Scope
 from gpu_profile.errors import ReportError
 from gpu_profile.runs import record
 from gpu_profile.runs.reports.open_reports import Reading
@@ -24,8 +26,16 @@ class ComparedRun:
 
     def samples(self, metric: Metric) -> list[RankSamples]:
         """Return the samples of each rank. Raises the error of the first unreadable report."""
-        analysis = Analysis("samples", make_sampler(metric), _merge_no_table)
-        return [rank for answer in self.reports.of([analysis]) for rank in answer[0]]
+        return self.collect(make_sampler(metric))[0]
+
+    def collect(self, *partials: Callable[[Database, Scope], list[Any]]) -> list[list[Any]]:
+        """Return what each function finds in the reports, which are read once for all of them.
+
+        Raises the error of the first unreadable report.
+        """
+        analyses = [Analysis("samples", partial, _merge_no_table) for partial in partials]
+        answers = self.reports.of(analyses)
+        return [[one for answer in answers for one in answer[at]] for at in range(len(partials))]
 
 
 def _merge_no_table(_parts: object) -> Table:

@@ -1,0 +1,143 @@
+"""ci: run the base and the change in turns on one machine, and judge the change."""
+
+import contextlib
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from gpu_profile import files, process
+from gpu_profile.cli.flags import at_least, load_settings
+from gpu_profile.cli.options.pull_request import CiOptions
+from gpu_profile.cli.paths import output_file
+from gpu_profile.cli.terminal import show_commands
+from gpu_profile.command import Command
+from gpu_profile.errors import GateError, ReportError, SettingsError
+from gpu_profile.printable import program_name
+from gpu_profile.progress import Progress
+from gpu_profile.redact import CommandLine
+from gpu_profile.verbs.jobs.profile import profile
+from gpu_profile.verbs.pull_request.base_tree import BaseTree, name_tree, open_tree, plan_tree
+from gpu_profile.verbs.pull_request.side_runs import (
+    BASE,
+    NEW,
+    Sides,
+    make_sides,
+    refuse_words,
+    run_sides,
+)
+
+if TYPE_CHECKING:  # numpy may begin only when the jobs have ended
+    from gpu_profile.analysis.pull_request.result import CiResult
+
+_FEWEST_PAIRS = 3
+_OF_OUTPUT = ("result", "format", "output", "dry-run")
+
+
+def ci(options: CiOptions) -> None:
+    """Run pairs of the base and the change, and write what differs.
+
+    Raises GateError if the change is slower than allowed, or with --require-decision if nothing was
+    decided.
+    """
+    output = output_file(options.output, f"ci.{options.format}")
+    if options.result:
+        _write(_read_result(options), options, output)
+        return
+    _check(options)
+    tree, commands = _plan_base(options)
+    sides = make_sides(options, tree)
+    if options.dry_run:
+        _show_plan(options, sides, commands)
+        return
+    with open_tree(options.base) if options.base else contextlib.nullcontext():
+        if tree:
+            refuse_words(options.words, tree)
+        directories = run_sides(sides, options.pairs)
+    title = tree.title if tree else options.base_image
+    # The jobs had their environment before this: numpy is imported here, with one thread.
+    with process.one_math_thread():
+        from gpu_profile.verbs.pull_request.judge import judge_pairs
+
+        result = judge_pairs(
+            directories[BASE],
+            directories[NEW],
+            load_settings(options),
+            title=title,
+            fail_over=options.fail_over,
+            fail_over_gpu=options.fail_over_gpu,
+        )
+        result = replace(result, require_decision=options.require_decision)
+        _write(replace(result, repeat=_repeat(options)), options, output)
+
+
+def _check(options: CiOptions) -> None:
+    """Raise SettingsError for flags that contradict, before anything runs."""
+    bases = [options.base, options.base_dir, options.base_image]
+    if sum(map(bool, bases)) != 1:
+        what = "ci compares with one base" if any(bases) else "ci needs a base to compare with"
+        raise SettingsError(what, "Use --base main, --base-dir DIR or --base-image IMAGE")
+    if not options.words:
+        raise SettingsError("ci needs the program to run", "Write its command after --")
+    at_least("--pairs", options.pairs, _FEWEST_PAIRS)
+
+
+def _plan_base(options: CiOptions) -> tuple[BaseTree | None, tuple[Command, ...]]:
+    """Return where the base's code is, None in an image, and the commands that make it."""
+    if options.base:
+        return plan_tree(options.base)
+    return (name_tree(options.base_dir) if options.base_dir else None), ()
+
+
+def _show_plan(options: CiOptions, sides: Sides, commands: tuple[Command, ...]) -> None:
+    """Print the commands of one run of each side, and those that make and remove the base."""
+    show_commands(commands[:1])
+    for side, words in ((BASE, "the base"), (NEW, "the change")):
+        print(f"# {words}, {options.pairs} times, in turns with the other")
+        profile(sides.name_run(side, 1))
+    show_commands(commands[1:])
+
+
+def _read_result(options: CiOptions) -> "CiResult":
+    """Return the result of --result, with the command of the flags that are typed here, if any."""
+    from gpu_profile.analysis.pull_request.document import MOST_BYTES, read_result
+
+    path = Path(options.result)
+    try:
+        result = read_result(files.read_text(path, MOST_BYTES))
+    except OSError as error:
+        raise ReportError(f"--result {path}: {error.strerror}", "Name the file of ci") from error
+    required = result.require_decision or options.require_decision
+    repeat = _repeat(options) if options.words else ()
+    return replace(result, require_decision=required, repeat=repeat)
+
+
+def _repeat(options: CiOptions) -> tuple[str, ...]:
+    """Return the command that repeats this, without values that may be secret."""
+    words = [program_name(), "ci"]
+    for option in options.list_options():
+        value = options.value_of(option)
+        if option.name in _OF_OUTPUT or value == option.default:
+            continue
+        for one in value if isinstance(value, tuple) else [value]:
+            text = str(one).partition("=")[0] if option.name == "env" else str(one)
+            words.append(f"--{option.name}" if one is True else f"--{option.name}={text}")
+    return CommandLine().redact_argv((*words, "--", *options.words))
+
+
+def _write(result: "CiResult", options: CiOptions, output: Path | None) -> None:
+    """Write the result. Raises GateError where the gate fails."""
+    from gpu_profile.analysis.pull_request.formats import write_result
+
+    text = write_result(result, options.format)
+    if output:
+        files.write_output(output, text)
+    else:
+        sys.stdout.write(text)
+    if result.verdict == "regression":
+        slower = [str(figure) for figure in result.figures if figure.verdict == "regression"]
+        raise GateError(f"the change is slower than allowed: {'; '.join(slower)}")
+    if result.fails:
+        raise GateError("the comparison is undecided", "--require-decision lets that fail")
+    if result.verdict == "undecided":
+        Progress().say("note: undecided, which passes (exit code 0); --require-decision fails it")
