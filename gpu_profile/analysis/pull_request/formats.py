@@ -9,7 +9,7 @@ from gpu_profile.analysis.pull_request.document import as_json
 from gpu_profile.analysis.pull_request.figure import WORDS, Figure
 from gpu_profile.analysis.pull_request.result import Change, CiResult
 from gpu_profile.errors import find_row
-from gpu_profile.function_names import shorten_name
+from gpu_profile.formats.function_names import shorten_name
 from gpu_profile.printable import printable
 
 MARK = "<!-- gpu-profile ci -->"
