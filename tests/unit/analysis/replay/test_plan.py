@@ -9,6 +9,7 @@ from gpu_profile.analysis.replay.changes import (
     Change,
     balance_compute,
     free_launches,
+    free_tiny_launches,
     remove_pauses,
     remove_waits,
     scale_communication,
@@ -50,6 +51,25 @@ def test_each_change_takes_its_cause_away() -> None:
     assert predict_us(waiting, remove_waits(pattern="cudaEvent")) == 35
     assert predict_us(waiting, scale_kernels("GEMM", 0.5)) == 25
     assert predict_us(waiting, scale_kernels("conv", 0.5)) == 35
+
+
+def make_tiny_kernels(in_row: int) -> RankGraph:
+    """Each step: 16 launches of 10 us, of kernels of 2 us; one of 6 us follows each `in_row`."""
+    calls, ops, now = list[Call](), list[Op](), 0
+    for step in range(5):
+        for place in range(16):
+            for length in (2_000,) if (place + 1) % in_row else (2_000, 6_000):
+                calls.append(Call(now, now + 10_000, step))
+                ops.append(Op(now + 11_000, now + 11_000 + length, len(ops), step))
+                now += 10_000
+    return make_rank(calls, ops)
+
+
+def test_tiny_kernels_are_fused_where_a_loop_launches_them_in_a_row() -> None:
+    """In rows of eight the kernels' 44 us are left of 180; single ones stay, so all 200 us do."""
+    in_row, single = (join(make_tiny_kernels(number)) for number in (8, 4))
+    assert predict_us(in_row, free_tiny_launches()) == 44
+    assert predict_us(single, free_tiny_launches()) == 200
 
 
 def test_changes_of_one_rank_count_for_all() -> None:
