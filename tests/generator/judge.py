@@ -110,7 +110,7 @@ def judge_seed(seed: int) -> Verdict:
 
 def judge_program(program: Program | ParallelProgram) -> Verdict:
     """Run, read and judge a program."""
-    run = _run(program)
+    run = run_program(program)
     with tempfile.TemporaryDirectory() as folder, ExitStack() as stack:
         paths = run.save(Path(folder))
         databases = [stack.enter_context(Database.open(path)) for path in paths]
@@ -135,7 +135,8 @@ def judge_program(program: Program | ParallelProgram) -> Verdict:
     return Verdict(program, costs, wrong, steps, diagnosis.unjudged)
 
 
-def _run(program: Program | ParallelProgram) -> Run:
+def run_program(program: Program | ParallelProgram) -> Run:
+    """The program's reports and its truth."""
     if isinstance(program, ParallelProgram):
         return simulate_parallel(program)
     return simulate(program)
@@ -162,8 +163,8 @@ def planted_cost(run: Run, plant: Plant) -> float:
     """
     if not any(report.rows[KERNELS] for report in run.recordings.values()):
         return 0.0
-    plain, steps = _run(run.program.without(plant)), recorded_steps(run)
-    return 1 - _mean_step(plain.truth, steps) / _mean_step(run.truth, steps)
+    plain, steps = run_program(run.program.without(plant)), recorded_steps(run)
+    return 1 - mean_step(plain.truth, steps) / mean_step(run.truth, steps)
 
 
 def recorded_steps(run: Run) -> list[int]:
@@ -181,7 +182,7 @@ def recorded_steps(run: Run) -> list[int]:
     return inside or list(steps)
 
 
-def _mean_step(truth: Truth, steps: Sequence[int]) -> float:
+def mean_step(truth: Truth, steps: Sequence[int]) -> float:
     """The mean time of these steps on the slowest rank (ns)."""
     return max(
         sum(begins[step + 1] - begins[step] for step in steps) / len(steps) for begins in truth.gpu
@@ -213,8 +214,8 @@ def _is_transfer(finding: Finding, run: Run) -> bool:
     """
     if finding.kind != "exposed_communication":
         return False
-    twin, steps = _run(replace(run.program, transfer_us=0.0)), recorded_steps(run)
-    share = 1 - _mean_step(twin.truth, steps) / _mean_step(run.truth, steps)
+    twin, steps = run_program(replace(run.program, transfer_us=0.0)), recorded_steps(run)
+    share = 1 - mean_step(twin.truth, steps) / mean_step(run.truth, steps)
     return share >= LEAST_SHARE / 2
 
 

@@ -99,7 +99,7 @@ def _new_ranks(program: ParallelProgram) -> list[Rank]:
             rank.recording.rows["NVTX_PAYLOAD_SCHEMA_ENTRIES"] = schemas
             rank.recording.add("TARGET_INFO_GPU", number, "NVIDIA H200")
             rank.recording.add("TARGET_INFO_CUDA_DEVICE", number, number, 100 + number)
-        rank.depth = 1000
+        rank.depth, rank.events = 1000, True
         rank.now += 50_000_000
         rank.free = rank.now
     for communicator, members in _communicators(program).items():

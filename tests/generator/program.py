@@ -47,6 +47,9 @@ ALONE = ("slow_kernels", "more_kernels", "slow_host", "slow_copy")
 SECOND = ("blocking", "pageable", "exposed", "launch", "loader")
 
 
+FIXED = {"blocking": "unblocked", "pageable": "pinned"}
+"""What is left of a plant when the cause alone is gone: the host's work behind a call that blocks,
+a copy from pinned memory."""
 FEWEST_WITH_PHASES = 16
 
 

@@ -108,7 +108,7 @@ def _new_ranks(program: Program) -> list[Rank]:
     if program.separate_reports or program.hosts > 1:
         ranks = [_alone(rank) for rank in ranks]
     for rank in ranks:
-        rank.depth = program.depth
+        rank.depth, rank.events = program.depth, True
         rank.now += 50_000_000
         rank.free = rank.now
     return ranks
@@ -184,6 +184,8 @@ def _fetch_batch(machine: Machine, rank: Rank, step: int) -> None:
     rank.copy(0.5, gb_per_s=50)
     if plant := machine.plant(rank, "pageable"):
         rank.copy(plant.size * program.step_us * 0.01, gb_per_s=10, pageable=True)
+    if plant := machine.plant(rank, "pinned"):
+        rank.copy(plant.size * program.step_us * 0.01, gb_per_s=50)
     if program.marks == "phases":
         rank.range("data", start)
 
@@ -225,9 +227,10 @@ def _layer(machine: Machine, rank: Rank, kernels: tuple[tuple[str, float], ...],
         machine.kernel(rank, name, time)
         if plant := machine.plant(rank, "more_kernels"):
             machine.kernel(rank, name, plant.size * time)
-    if plant := machine.plant(rank, "blocking"):
+    if plant := machine.plant(rank, "blocking", "unblocked"):
         share = plant.size * program.step_us / (2 * program.layers * program.accumulation)
-        rank.synchronize()
+        if plant.name == "blocking":
+            rank.synchronize()
         rank.work(share)
 
 

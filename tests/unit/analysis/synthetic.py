@@ -19,6 +19,10 @@ TABLES = {
     " correlationId INT, globalPid INT, bytes INT, value INT, memKind INT",
     "CUPTI_ACTIVITY_KIND_GRAPH_TRACE": "start INT, end INT, deviceId INT, streamId INT,"
     " correlationId INT, globalPid INT",
+    "CUPTI_ACTIVITY_KIND_SYNCHRONIZATION": "start INT, end INT, deviceId INT, streamId INT,"
+    " correlationId INT, globalPid INT, syncType INT, eventSyncId INT",
+    "CUPTI_ACTIVITY_KIND_CUDA_EVENT": "deviceId INT, streamId INT, correlationId INT,"
+    " globalPid INT, eventSyncId INT",
     "NVTX_EVENTS": "start INT, end INT, eventType INT, globalTid INT, domainId INT, text TEXT,"
     " textId INT, binaryData TEXT, int64Value INT, category INT",
     "NVTX_PAYLOAD_SCHEMA_ENTRIES": "domainId INT, schemaId INT, name TEXT, offset INT",
@@ -98,7 +102,8 @@ class Rank:
     The host is at `now`; the GPU's stream is free at `free`, its stream of communication at
     `talked`. `launch_us` is what a launch costs. A launch waits for room in a queue of `depth`
     kernels (0: there is always room); `started` is when each kernel started. The host is on the
-    main thread, or with a `lane` on another one (autograd's).
+    main thread, or with a `lane` on another one (autograd's). With `events` the report holds the
+    events and waits that order the streams, `event` is the last one's number.
     """
 
     recording: Recording
@@ -111,6 +116,8 @@ class Rank:
     depth: int = 0
     started: list[int] = field(default_factory=list)
     lane: int = 0
+    events: bool = False
+    event: int = 0
 
     @property
     def process(self) -> int:
@@ -210,7 +217,26 @@ class Rank:
 
     def synchronize(self) -> None:
         """Wait for the GPU."""
-        self.call("cudaStreamSynchronize_v3020", max(self.free - self.now, 0) / US + 3)
+        start = self.now
+        call = self.call("cudaStreamSynchronize_v3020", max(self.free - self.now, 0) / US + 3)
+        if self.events:
+            self._add_wait(start, STREAM, call, 2)
+
+    def _add_wait(self, start: int, stream: int, call: int, kind: int, event: int = 0) -> None:
+        place = (self.rank, stream, call, self.process, kind, event)
+        self.recording.add("CUPTI_ACTIVITY_KIND_SYNCHRONIZATION", start, self.now, *place)
+
+    def order_streams(self, first: int, then: int) -> None:
+        """What is launched on stream `then` waits for what was on stream `first`."""
+        if not self.events:
+            return
+        self.event += 1
+        call = self.call("cudaEventRecord_v3020", 1)
+        place = (self.rank, first, call, self.process, self.event)
+        self.recording.add("CUPTI_ACTIVITY_KIND_CUDA_EVENT", *place)
+        start = self.now
+        call = self.call("cudaStreamWaitEvent_v3020", 1)
+        self._add_wait(start, then, call, 3, self.event)
 
     def range(self, name: str, start: int) -> None:
         """An NVTX range from `start` until now."""
@@ -275,6 +301,7 @@ def all_reduce(
     """
     arrivals, calls = [], []
     for rank in ranks:
+        rank.order_streams(STREAM, NCCL_STREAM)
         asked = rank.now
         calls.append(rank.call("cudaLaunchKernelExC_v11060", rank.launch_us))
         arrivals.append(max(rank.free + US, rank.talked + US, asked + 4 * US))
@@ -292,6 +319,8 @@ def all_reduce(
 
 def join_communication(rank: Rank) -> None:
     """The rank's next operation waits for its communication."""
+    if rank.talked:
+        rank.order_streams(NCCL_STREAM, STREAM)
     rank.free = max(rank.free, rank.talked)
 
 

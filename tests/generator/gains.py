@@ -1,0 +1,101 @@
+"""Hold the predicted gain of a planted cause against the twin of the run that has its fix."""
+
+import random
+import tempfile
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from gpu_profile.analysis.findings.finding import Finding
+from gpu_profile.analysis.replay.edits.causes import LEAST_SHARE
+from gpu_profile.analysis.store.database import Database
+from tests.generator.judge import (
+    NAMES,
+    PARALLEL_SHARE,
+    mean_step,
+    recorded_steps,
+    run_program,
+)
+from tests.generator.parallel import PIPELINE, ParallelProgram, draw_parallel
+from tests.generator.program import FIXED, Plant, Program, draw_program
+from tests.reading import diagnose_reports
+
+DEPTH = 1022
+"""Of the launch queue of a GPU: the replay knows no other."""
+OF_STEP, OF_GAIN = 0.10, 0.25
+"""What docs/accuracy.md calls right."""
+
+
+@dataclass(frozen=True)
+class Gain:
+    """The gain (ms a step) of a plant's fix: `true` by the twin, `predicted` by the first finding
+    that names it, None without one. `step_ms` is the step with the plant. `why_not`: why nothing
+    was predicted, "" where something was.
+    """
+
+    seed: int
+    plant: Plant
+    step_ms: float
+    true: float
+    predicted: float | None
+    why_not: str
+    others: tuple[str, ...] = ()
+
+    @property
+    def is_right(self) -> bool:
+        if self.predicted is None:
+            return self.true < 2 * LEAST_SHARE * self.step_ms
+        error = abs(self.predicted - self.true)
+        return error <= OF_STEP * self.step_ms and error <= OF_GAIN * max(
+            self.true, LEAST_SHARE * self.step_ms
+        )
+
+    def __str__(self) -> str:
+        said = "nothing" if self.predicted is None else f"{self.predicted:.3f}"
+        return (
+            f"seed {self.seed}: {self.plant.name} on {self.plant.ranks}, step {self.step_ms:.3f} "
+            f"ms, gains {self.true:.3f}, predicted {said} {self.why_not} {list(self.others)}"
+        )
+
+
+def judge_gains(seed: int) -> list[Gain]:
+    """The gains of what is planted in the program of a seed, with a real launch queue."""
+    parallel = random.Random(seed).random() < PARALLEL_SHARE
+    program: Program | ParallelProgram
+    program = draw_parallel(seed) if parallel else replace(draw_program(seed), depth=DEPTH)
+    run = run_program(program)
+    with tempfile.TemporaryDirectory() as folder, ExitStack() as stack:
+        paths = run.save(Path(folder))
+        databases = [stack.enter_context(Database.open(path)) for path in paths]
+        diagnosis = diagnose_reports(*databases)
+    why_not = diagnosis.plan if isinstance(diagnosis.plan, str) else ""
+    steps = recorded_steps(run)
+    step_ms = mean_step(run.truth, steps) / 1e6
+    told = tuple(f"{one.kind}/{one.cause} {one.ranks} {one.cost_ms:.3f}" for one in diagnosis.findings)
+    gains = list[Gain]()
+    for plant in program.plants:
+        fixed = mean_step(run_program(fix(program, plant)).truth, steps) / 1e6
+        said = next((f for f in diagnosis.findings if _names(f, plant)), None)
+        predicted = said.replayed_ms if said else None
+        gains.append(Gain(seed, plant, step_ms, step_ms - fixed, predicted, why_not, told))
+    return gains
+
+
+def _names(finding: Finding, plant: Plant) -> bool:
+    return (finding.kind, finding.cause) in NAMES[plant.name] and bool(
+        set(finding.ranks) & set(plant.ranks)
+    )
+
+
+def fix(program: Program | ParallelProgram, plant: Plant) -> Program | ParallelProgram:
+    """The program with what a fix of the plant leaves."""
+    if isinstance(program, ParallelProgram):
+        if program.kind != PIPELINE:
+            return program.without(plant)
+        share = 1 + plant.size * len(plant.ranks) / program.ranks
+        return replace(program.without(plant), kernels=tuple(t * share for t in program.kernels))
+    if plant.name == "exposed":
+        return replace(program.without(plant), transfer_us=0.0)
+    left = replace(plant, name=FIXED.get(plant.name, "nothing"))
+    kept = [left if one == plant else one for one in (program.plant, program.second)]
+    return replace(program, plant=kept[0], second=kept[1])
