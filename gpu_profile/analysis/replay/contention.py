@@ -2,7 +2,9 @@
 
 A collective that waits for a late rank slows what runs beside it, so the same kernel takes longer
 on the ranks that wait. Measured from the same kernel (name, grid, place in the step) alone and
-beside communication, over all ranks and steps; the median is 1.15, of matrix kernels up to 1.9.
+beside communication, on one rank, else over all ranks; the median is 1.15, of matrix kernels up to
+1.9. A rank that computes slower never waits, so its kernels run alone: ranks are compared by times
+that are divided by how much slower each runs kernels of that shape alone.
 """
 
 import numpy as np
@@ -16,7 +18,7 @@ from gpu_profile.analysis.replay.run.run_graph import Columns
 Reals = NDArray[np.float64]
 BESIDE = 0.98
 """A kernel of which this part ran beside communication counts as beside it."""
-LEAST, MOST = 0.9, 4.0
+LEAST, MOST = 1.0, 4.0
 LONG_NS = 20_000
 
 
@@ -51,7 +53,10 @@ def _measure_stretch(columns: Columns, duration: Reals, beside: Reals) -> Reals:
     if not np.any(beside[rows] > 0):
         return stretch
     rows, shape, place = _find_places(columns, rows)
-    by_place = _compare(place, duration[rows], beside[rows])
+    took, part, rank = duration[rows], beside[rows], columns.op_rank[rows]
+    own = _compare(rank * (int(place.max()) + 1) + place, took, part)
+    even = took / _find_slowness(rank, shape, took, part)
+    by_place = np.where(np.isnan(own), _compare(place, even, part), own)
     known = ~np.isnan(by_place)
     by_shape = _find_medians(shape[known], by_place[known], int(shape.max()) + 1)[shape]
     long = known & (duration[rows] > LONG_NS)
@@ -77,6 +82,28 @@ def _find_places(columns: Columns, rows: IntArray) -> tuple[IntArray, IntArray, 
     number -= np.maximum.accumulate(np.where(begins, number, 0))
     place = np.unique(np.stack((shape, number), axis=1), axis=0, return_inverse=True)[1].ravel()
     return rows, shape, place
+
+
+def _find_slowness(rank: IntArray, shape: IntArray, duration: Reals, beside: Reals) -> Reals:
+    """For each row how many times as long as the median rank its rank takes for kernels of the
+    shape that run alone; without such kernels for the median shape, else 1.
+    """
+    free, shapes, ranks = beside == 0, int(shape.max()) + 1, int(rank.max()) + 1
+    code = rank * shapes + shape
+    alone = _find_medians(code[free], duration[free], ranks * shapes).reshape(ranks, shapes)
+    slowness = alone / _find_middle(alone, axis=0)[None, :]
+    typical = np.broadcast_to(_find_middle(slowness, axis=1)[:, None], slowness.shape)
+    slowness = np.where(np.isnan(slowness), typical, slowness).ravel()[code]
+    return np.where(np.isnan(slowness), 1.0, slowness)
+
+
+def _find_middle(table: Reals, axis: int) -> Reals:
+    """The median along an axis without NaN; NaN where there is no number."""
+    count = np.sum(~np.isnan(table), axis=axis, keepdims=True)
+    ordered = np.sort(table, axis=axis)  # NaN comes last
+    low = np.take_along_axis(ordered, np.maximum((count - 1) // 2, 0), axis)
+    high = np.take_along_axis(ordered, np.minimum(count // 2, table.shape[axis] - 1), axis)
+    return np.asarray(((low + high) / 2).squeeze(axis), np.float64)
 
 
 def _compare(place: IntArray, duration: Reals, beside: Reals) -> Reals:

@@ -198,7 +198,8 @@ class _Draft:
 
     def finish(self) -> tuple[Nodes, Edges, IntArray, IntArray]:
         """Number the nodes in recorded order, and give each the delay that its edges leave over."""
-        kinds = np.repeat([1, 0, 1, 0, 2], np.diff([*self._base, len(self._time)]))
+        # at one time: ends of operations, of calls that wait for them, starts, arrivals
+        kinds = np.repeat([2, 1, 2, 0, 3], np.diff([*self._base, len(self._time)]))
         order = np.lexsort((kinds, self._time))
         number = np.empty(len(order), np.int64)
         number[order] = np.arange(len(order))
