@@ -20,8 +20,9 @@ from tests.generator.parallel import PIPELINE, ParallelProgram, draw_parallel
 from tests.generator.program import FIXED, Plant, Program, draw_program
 from tests.reading import diagnose_reports
 
-DEPTH = 1022
-"""Of the launch queue of a GPU: the replay knows no other."""
+DEPTH, LEAST_STEPS = 1022, 32
+"""Of the launch queue of a GPU: the replay knows no other. A recording has 60 steps by default: in
+ten of them a log of each tenth step is there once or not at all."""
 OF_STEP, OF_GAIN = 0.10, 0.25
 """What docs/accuracy.md calls right."""
 
@@ -61,8 +62,8 @@ class Gain:
 def judge_gains(seed: int) -> list[Gain]:
     """The gains of what is planted in the program of a seed, with a real launch queue."""
     parallel = random.Random(seed).random() < PARALLEL_SHARE
-    program: Program | ParallelProgram
-    program = draw_parallel(seed) if parallel else replace(draw_program(seed), depth=DEPTH)
+    drawn = draw_parallel(seed) if parallel else replace(draw_program(seed), depth=DEPTH)
+    program = replace(drawn, steps=max(LEAST_STEPS, drawn.steps))
     run = run_program(program)
     with tempfile.TemporaryDirectory() as folder, ExitStack() as stack:
         paths = run.save(Path(folder))
@@ -71,7 +72,9 @@ def judge_gains(seed: int) -> list[Gain]:
     why_not = diagnosis.plan if isinstance(diagnosis.plan, str) else ""
     steps = recorded_steps(run)
     step_ms = mean_step(run.truth, steps) / 1e6
-    told = tuple(f"{one.kind}/{one.cause} {one.ranks} {one.cost_ms:.3f}" for one in diagnosis.findings)
+    told = tuple(
+        f"{one.kind}/{one.cause} {one.ranks} {one.cost_ms:.3f}" for one in diagnosis.findings
+    )
     gains = list[Gain]()
     for plant in program.plants:
         fixed = mean_step(run_program(fix(program, plant)).truth, steps) / 1e6

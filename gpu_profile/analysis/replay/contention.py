@@ -68,20 +68,22 @@ def _measure_stretch(columns: Columns, duration: Reals, beside: Reals) -> Reals:
 
 def _find_places(columns: Columns, rows: IntArray) -> tuple[IntArray, IntArray, IntArray]:
     """The rows sorted by rank, step, shape (name and grid) and launch; their shape; and their
-    place: the number of the shape's launch in its step.
+    place: how many of the shape are launched in the step, and the number of this launch. A rank
+    that launches more of them does other work at the same number.
     """
     ops = columns.ops
-    keys = np.stack((ops.name[rows].astype(np.int64), ops.grid[rows]), axis=1)
-    shape = np.unique(keys, axis=0, return_inverse=True)[1].ravel()
+    grids, grid = np.unique(ops.grid[rows], return_inverse=True)
+    shape = np.unique(ops.name[rows] * len(grids) + grid.ravel(), return_inverse=True)[1].ravel()
     launched = ops.call[rows]
     order = np.lexsort((ops.start[rows], launched, shape, ops.step[rows], columns.op_rank[rows]))
     rows, shape = rows[order], shape[order]
     groups = np.stack((columns.op_rank[rows], ops.step[rows].astype(np.int64), shape), axis=1)
-    begins = np.r_[True, (groups[1:] != groups[:-1]).any(axis=1)]
-    number = np.arange(len(rows))
-    number -= np.maximum.accumulate(np.where(begins, number, 0))
-    place = np.unique(np.stack((shape, number), axis=1), axis=0, return_inverse=True)[1].ravel()
-    return rows, shape, place
+    first = np.flatnonzero(np.r_[True, (groups[1:] != groups[:-1]).any(axis=1)])
+    count = np.diff(np.r_[first, len(rows)])
+    number = np.arange(len(rows)) - np.repeat(first, count)
+    most = int(count.max()) + 1
+    place = (shape * most + np.repeat(count, count)) * most + number
+    return rows, shape, np.unique(place, return_inverse=True)[1].ravel()
 
 
 def _find_slowness(rank: IntArray, shape: IntArray, duration: Reals, beside: Reals) -> Reals:
