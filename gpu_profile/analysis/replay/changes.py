@@ -162,7 +162,9 @@ def free_tiny_launches(ranks: Sequence[int] = ()) -> Apply:
         only_tiny[ops.call[tiny]] = True
         only_tiny[ops.call[~tiny & (ops.call != NONE)]] = False
         launches = np.unique(ops.call[ops.call != NONE]).astype(np.int64)
-        in_row = launches[_mark_runs(only_tiny[launches], graph.calls.thread[launches])]
+        in_row = launches[
+            _mark_runs(only_tiny[launches], graph.calls.thread[launches].astype(np.int64))
+        ]
         return free_calls(graph, weights, in_row[~graph.calls.waits[in_row]])
 
     return apply
@@ -261,14 +263,23 @@ def scale_kernels(pattern: str, factor: float, ranks: Sequence[int] = ()) -> App
 
 
 def balance_compute() -> Apply:
-    """Every rank computes as long as the mean of all ranks: stages or experts of equal work."""
+    """Every rank computes as long as the mean of all ranks: stages or experts of equal work.
+
+    First each kernel that all ranks have, by its name: where one rank's experts have more tokens,
+    its attention has not.
+    """
 
     def apply(graph: RunGraph, weights: Weights) -> Weights:
-        works = choose_ops(graph) & (graph.ops.kind != COMMUNICATION)
-        sums = np.bincount(graph.op_rank[works], weights.work[works], len(graph.ranks))
-        rows = np.flatnonzero(works)
-        factor = (sums.mean() / np.maximum(sums, 1))[graph.op_rank[rows]]
-        return weights.with_work(rows, np.rint(weights.work[rows] * factor).astype(np.int64))
+        rows = np.flatnonzero(choose_ops(graph) & (graph.ops.kind != COMMUNICATION))
+        rank, name, work = graph.op_rank[rows], graph.ops.name[rows], weights.work[rows]
+        sums = np.zeros((len(graph.ranks), len(graph.names)))
+        np.add.at(sums, (rank, name), work)
+        by_name = np.ones(sums.shape)
+        common = (sums > 0).all(axis=0)
+        by_name[:, common] = sums[:, common].mean(axis=0) / sums[:, common]
+        rest = sums.sum(axis=1).mean() / np.maximum((by_name * sums).sum(axis=1), 1)
+        factor = by_name[rank, name] * rest[rank]
+        return weights.with_work(rows, np.rint(work * factor).astype(np.int64))
 
     return apply
 
