@@ -16,6 +16,7 @@ import contextlib
 import gc
 import importlib
 import json
+import multiprocessing.context
 import os
 import pkgutil
 import runpy
@@ -137,6 +138,16 @@ def import_verbs() -> None:
         importlib.import_module(module.name)
 
 
+def fork_workers() -> None:
+    """Let a call fork the workers that read its reports.
+
+    The server of multiprocessing would import our modules once more: 0.6 s of CPU a call.
+    tests/unit/analysis/multi_report and the starts in tests/live have the usual one.
+    """
+    contexts = multiprocessing.context._concrete_contexts  # type: ignore[attr-defined]
+    contexts["forkserver"] = contexts["fork"]
+
+
 def exit_fast(code: object) -> None:
     """End a child without taking its modules apart, which takes 40 of 60 ms of a short call.
 
@@ -153,6 +164,7 @@ def exit_fast(code: object) -> None:
 
 def main() -> None:
     import_verbs()
+    fork_workers()
     tasks = os.listdir("/proc/self/task")  # noqa: PTH208 - the threads, also those of libraries
     assert len(tasks) == 1, "an import started a thread, which a fork would lose"
     gc.freeze()
