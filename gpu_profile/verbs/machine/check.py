@@ -14,6 +14,7 @@ from gpu_profile.process import find_program
 from gpu_profile.settings.places import ROOT
 
 _SHELL = ("inv", ".ci", "Container-Root", "tests/image", "tests/live")
+_PARALLEL = ("--numprocesses=auto", "--dist=worksteal")
 _SIDE_BY_SIDE = ("--numprocesses=auto", "--dist=loadscope", "--no-loadscope-reorder")
 """For pytest-xdist. tests/live/conftest.py says in how many processes live tests run, and which of
 them run one after the other."""
@@ -77,20 +78,34 @@ def list_test_commands(
 ) -> dict[str, Command]:
     """Return the unit tests on all CPUs, then the tests of engines and clusters side by side.
 
-    The latter run where `live` says that there is one, or where one is required. Words that name a
-    file or folder choose the tests themselves: one serial run.
+    The latter run where `live` says that there is one, or where one is required. Words that name
+    files or folders choose the tests themselves: one run.
     """
     tail = (*(f"--require={part}" for part in required), *words)
-    if any(Path(word.partition("::")[0]).exists() for word in words if not word.startswith("-")):
-        return {"pytest": _make_pytest(*tail)}
-    parallel = ("--numprocesses=auto", "--dist=worksteal")
+    if paths := _find_paths(words):
+        return {"pytest": _make_pytest(*_choose_processes(paths), *tail)}
     commands = {
-        "pytest tests/unit tests/fuzz": _make_pytest("tests/unit", "tests/fuzz", *parallel, *tail)
+        "pytest tests/unit tests/fuzz": _make_pytest("tests/unit", "tests/fuzz", *_PARALLEL, *tail)
     }
     if live or required:
         name = "pytest tests/image tests/live"
         commands[name] = _make_pytest("tests/image", "tests/live", *_SIDE_BY_SIDE, *tail)
     return commands
+
+
+def _find_paths(words: Sequence[str]) -> list[Path]:
+    """Return the files and folders that words for pytest name."""
+    paths = [Path(word.partition("::")[0]) for word in words if not word.startswith("-")]
+    return [path for path in paths if path.exists()]
+
+
+def _choose_processes(paths: Sequence[Path]) -> tuple[str, ...]:
+    """Return the words that run folders on all CPUs. One file takes less than the processes do."""
+    if len(paths) == 1 and paths[0].is_file():
+        return ()
+    tops = (ROOT / "tests/unit", ROOT / "tests/fuzz")
+    units = [path for path in paths if any(path.absolute().is_relative_to(top) for top in tops)]
+    return _PARALLEL if len(units) == len(paths) else _SIDE_BY_SIDE
 
 
 def _make_pytest(*words: str) -> Command:

@@ -21,11 +21,27 @@ def test_tests_of_engines_run_where_an_engine_is() -> None:
     assert list(list_test_commands((), (), live=True)) == [UNIT, LIVE]
 
 
-@pytest.mark.parametrize("word", ["tests/unit", "tests/unit/test_process.py::test_a_name"])
-def test_a_file_or_folder_is_the_whole_selection(word: str) -> None:
-    commands = list_test_commands((), (word,), live=True)
+@pytest.mark.parametrize(
+    ("words", "processes"),
+    [
+        (("tests/unit/test_process.py::test_a_name",), ()),
+        (("tests/unit", "-x"), ("--numprocesses=auto", "--dist=worksteal")),
+        (("tests/unit/verbs", "tests/fuzz"), ("--numprocesses=auto", "--dist=worksteal")),
+        (("tests/unit/test_process.py", "tests/unit/test_job.py"), ("--numprocesses=auto",)),
+        (("tests/live/ssh",), ("--numprocesses=auto", "--dist=loadscope")),
+        (("tests/unit", "tests/live/ssh"), ("--numprocesses=auto", "--dist=loadscope")),
+        (("-m", "drawn", "tests/fuzz", "--numprocesses=0"), ("--numprocesses=auto",)),
+    ],
+)
+def test_files_and_folders_are_the_whole_selection_and_folders_run_on_all_cpus(
+    words: tuple[str, ...], processes: tuple[str, ...]
+) -> None:
+    commands = list_test_commands((), words, live=True)
     assert list(commands) == ["pytest"]
-    assert commands["pytest"].argv[-2:] == ("pytest", word)
+    head, chosen = commands["pytest"].argv[: -len(words)], commands["pytest"].argv[-len(words) :]
+    assert chosen == words
+    assert set(processes) <= set(head)
+    assert bool(processes) is any(word.startswith("--numprocesses") for word in head)
 
 
 @pytest.mark.parametrize(
