@@ -120,13 +120,13 @@ def _find_iterations(activity: Activity) -> Steps:
     if found is None or _trains(activity):
         return NO_STEPS
     steps = _on_gpu(activity, found.source, found.start, found.end)
-    place = np.searchsorted(found.start, steps.host_start)
-    kind, batch = found.kind[place], found.batch[place]
+    found = found.pick(np.searchsorted(found.start, steps.host_start))
     worked = _find_work_ends(activity, steps)
     idle = np.r_[np.maximum(steps.start[1:] - worked[:-1], 0), 0][: len(steps)]
-    pauses = find_pauses_between_requests(kind, batch, idle, steps.end - steps.start)
+    pauses = find_pauses_between_requests(found, idle, steps.end - steps.start)
     unasked = np.where(pauses, idle, 0)
-    return replace(steps, end=steps.end - unasked, kind=kind, batch=batch, unasked=unasked)
+    end, kind, batch = steps.end - unasked, found.kind, found.batch
+    return replace(steps, end=end, kind=kind, batch=batch, unasked=unasked)
 
 
 def _find_work_ends(activity: Activity, steps: Steps) -> IntArray:

@@ -10,6 +10,7 @@ from gpu_profile.analysis.activity.start_up import FIRST_STEPS
 from gpu_profile.analysis.activity.steps import Steps
 from gpu_profile.analysis.arrays.types import IntArray
 from gpu_profile.analysis.findings.finding import drop_lone_rank, format_ranks
+from gpu_profile.analysis.findings.token_budget import BudgetFacts, find_budget
 from gpu_profile.analysis.findings.view import RankView
 
 OTHER = "other work of the host"
@@ -87,9 +88,12 @@ class Overview:
     step: StepFacts | None = None
     no_steps: tuple[str, ...] = field(default=())
     is_alone: bool = False
+    budget: BudgetFacts | None = None
 
     def to_lines(self) -> Iterator[str]:
         """The known facts, one line each."""
+        if self.budget:
+            yield self._format(self.budget.to_text())
         if self.start_up:
             yield self._format(f"start-up: {self.start_up.to_text()}")
         if self.step:
@@ -112,6 +116,7 @@ def overview(views: Sequence[RankView], hosts: Sequence[tuple[int, Steps]] = ())
         step=_step(slowest) if slowest else None,
         no_steps=tuple(_reasons([view for view in views if not view.has_steps])),
         is_alone=[view.rank for view in views] == [0],
+        budget=find_budget(stepping),
     )
 
 

@@ -104,6 +104,7 @@ def _document(diagnosis: Diagnosis, directory: Path, page: Path | None) -> dict[
         "run": run.id,
         "start_up": asdict(facts.start_up) if facts.start_up else None,
         "step_ms": asdict(facts.step) if facts.step else None,
+        **({"token_budget": asdict(facts.budget)} if facts.budget else {}),
         "findings": [finding.as_json() for finding in diagnosis.findings[:MOST_FINDINGS]],
         "unjudged": list(diagnosis.unjudged),
         **diagnosis.describe_plan(),

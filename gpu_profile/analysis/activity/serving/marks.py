@@ -66,6 +66,10 @@ class Iterations:
     batch: IntArray
     prompts: IntArray
 
+    def pick(self, rows: IntArray) -> "Iterations":
+        columns = (self.start, self.end, self.kind, self.batch, self.prompts)
+        return Iterations(self.source, *(column[rows] for column in columns))
+
 
 def read_mark(name: str) -> Mark | None:
     """What an engine's mark says; None for the name of another range."""

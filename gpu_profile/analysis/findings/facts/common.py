@@ -10,6 +10,7 @@ import numpy as np
 
 from gpu_profile.analysis.activity.activity import COMMUNICATION, COMPUTE, Activity
 from gpu_profile.analysis.activity.health import Health, rank_health
+from gpu_profile.analysis.activity.serving.budget import Budget, measure_budget
 from gpu_profile.analysis.activity.start_up import find_start_up_with_compilations
 from gpu_profile.analysis.activity.states import RankStates, rank_states
 from gpu_profile.analysis.activity.steps import find_steps
@@ -39,7 +40,7 @@ class KernelTime:
 class CommonFacts:
     """The facts of one rank. Arrays are by window: the steady part, then each step.
 
-    `kernels` by name; `kernel_count` by window; `idle` by cause.
+    `kernels` by name; `kernel_count` by window; `idle` by cause; `budget` of iterations.
     """
 
     states: RankStates
@@ -49,6 +50,7 @@ class CommonFacts:
     idle: IdleFacts
     host: str
     health: Health
+    budget: Budget | None = None
 
 
 def collect_common_facts(
@@ -56,15 +58,17 @@ def collect_common_facts(
 ) -> CommonFacts:
     """The facts of one rank of a `report`; `offset_ns` moves its times to the run's clock."""
     ops = activity.ops
+    steps = find_steps(activity)
     is_kernel = (ops.kind == COMPUTE) | (ops.kind == COMMUNICATION)
     return CommonFacts(
         states=_collect_states(activity, offset_ns, record),
         kernels=_sum_kernels(activity),
         kernel_count=list_windows(activity).count(ops.start[is_kernel]),
-        host_times=measure_host_times(activity, find_steps(activity)),
+        host_times=measure_host_times(activity, steps),
         idle=collect_idle_facts(activity, offset_ns, record),
         host=activity.host,
         health=rank_health(activity, report),
+        budget=measure_budget(activity) if steps.are_iterations else None,
     )
 
 

@@ -6,8 +6,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from gpu_profile.analysis.activity.activity import Activity
-from gpu_profile.analysis.activity.idle.gaps import find_gaps
+from gpu_profile.analysis.activity.idle.gaps import Gaps, find_gaps
+from gpu_profile.analysis.activity.steps import find_steps
 from gpu_profile.analysis.arrays.columns import list_distinct
+from gpu_profile.analysis.arrays.intervals import Intervals
+from gpu_profile.analysis.arrays.types import Flags
 from gpu_profile.analysis.findings.facts.windows import is_in_steady_part
 from gpu_profile.analysis.host.work import HostRecord, HostWork, host_work
 from gpu_profile.analysis.modules.gap_places import NOWHERE, GapPlace, find_gap_places
@@ -46,7 +49,7 @@ def _sum_places(activity: Activity) -> dict[tuple[int, GapPlace], int]:
     place, places = find_gap_places(activity)
     # Each combination is encoded as one integer: np.unique on rows of a matrix takes seconds.
     code = gaps.cause * len(places) + place
-    steady = is_in_steady_part(activity, gaps.start)
+    steady = _are_asked(activity, gaps)
     sums = np.bincount(code, weights=np.where(steady, gaps.end - gaps.start, 0))
     return {
         (int(key) // len(places), places[int(key) % len(places)]): round(float(sums[key]))
@@ -54,10 +57,18 @@ def _sum_places(activity: Activity) -> dict[tuple[int, GapPlace], int]:
     }
 
 
+def _are_asked(activity: Activity, gaps: Gaps) -> Flags:
+    """A mask of the gaps of the steady part in which an engine had a request."""
+    steps = find_steps(activity)
+    pauses = np.flatnonzero(steps.unasked)
+    unasked = Intervals(steps.end[pauses], steps.end[pauses] + steps.unasked[pauses])
+    return is_in_steady_part(activity, gaps.start) & ~unasked.touches(gaps.start, gaps.end)
+
+
 def _find_longest(activity: Activity, offset_ns: int) -> dict[int, tuple[int, int]]:
     gaps = find_gaps(activity)
     length, longest_by_cause = gaps.end - gaps.start, {}
-    steady = is_in_steady_part(activity, gaps.start)
+    steady = _are_asked(activity, gaps)
     for cause in list_distinct(gaps.cause[steady]):
         rows = np.flatnonzero((gaps.cause == cause) & steady)
         longest = rows[np.argmax(length[rows])]

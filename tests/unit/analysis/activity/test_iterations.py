@@ -6,13 +6,17 @@ import numpy as np
 import pytest
 
 from gpu_profile.analysis.activity.cached import activities_of
+from gpu_profile.analysis.activity.serving.budget import PARTS, measure_budget
 from gpu_profile.analysis.activity.serving.marks import KINDS, NOT_TOLD, Mark, read_mark
 from gpu_profile.analysis.activity.steps import Steps, find_steps
+from gpu_profile.analysis.our_tables.token_budget import TOKEN_BUDGET
 from gpu_profile.analysis.store.files.open_report import open_report
 from gpu_profile.analysis.tables.analysis import Scope
 from tests.generator.serving import Server, Serving, serve
+from tests.reading import diagnose_reports
 
 DECODE, PREFILL, MIXED, UNKNOWN = range(4)
+GAP_US = 2000
 
 
 @pytest.mark.parametrize(
@@ -78,3 +82,36 @@ def find_run_steps(run: Serving, folder: Path) -> Steps:
     with open_report(str(run.save(folder))) as database:
         (activity,) = activities_of(database, Scope())
         return find_steps(activity)
+
+
+BUDGETS = (
+    Server(requests=12, gap_us=GAP_US, chunk=512),
+    Server(requests=12, gap_us=GAP_US, graphs=""),
+    Server(requests=12, gap_us=GAP_US, graphs="graph", engine="SGLang"),
+)
+
+
+@pytest.mark.parametrize("server", BUDGETS)
+def test_the_parts_of_a_step_sum_to_it(server: Server, tmp_path: Path) -> None:
+    with open_report(str(serve(server).save(tmp_path))) as database:
+        (activity,) = activities_of(database, Scope())
+        steps, budget = find_steps(activity), measure_budget(activity)
+        table = TOKEN_BUDGET.table(database)
+        text = next(diagnose_reports(database).overview.to_lines())
+    assert np.array_equal(budget.of(*PARTS), steps.end - steps.start)
+    decodes = np.flatnonzero(steps.kind[:-1] == DECODE)
+    host, launch, hidden, products = (
+        np.median(budget.of(part)[decodes]) / 1e3
+        for part in ("host", "launch", "inside graphs", "matrix products")
+    )
+    assert GAP_US <= host < 1.02 * GAP_US
+    # Copies of the tokens to the device, kernels one by one: a launch is the time of its call.
+    assert launch < 100
+    by_node = server.graphs != "graph"
+    assert (products == 600) == by_node
+    assert (hidden == 0) == by_node
+    rows = zip(*(table.column(part.title()) for part in PARTS), strict=True)
+    assert list(table.column("Step")) == [sum(map(int, row)) for row in rows]
+    assert set(table.column("Quantile")) == {"median", "p95", "p99"}
+    assert text.startswith("decode step: ")
+    assert ("inside graphs" in text) != by_node

@@ -1,0 +1,1 @@
+"""Findings about the iterations of an inference engine."""
