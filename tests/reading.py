@@ -33,8 +33,10 @@ def analyse_reports(
     *,
     scheduler: str = "",
     workers: int = 0,
-    tell: Notify = lambda line: None,
+    notify: Notify = lambda line: None,
 ) -> Analysed:
     """The tables of all reports, by collect_partials() and merge_answers()."""
-    answers = collect_partials(sources, analyses, scheduler=scheduler, workers=workers, tell=tell)
+    answers = collect_partials(
+        sources, analyses, scheduler=scheduler, workers=workers, notify=notify
+    )
     return merge_answers(sources, analyses, answers)

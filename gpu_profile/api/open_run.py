@@ -45,7 +45,7 @@ def open_run(
     limit = _load_settings().unpack_limit_bytes
     reading = open_reports(
         [ReportSource(place, most_bytes=limit) for place in places],
-        tell=_warn,
+        notify=_warn,
         window=window,
         workers=workers,
         together=together,

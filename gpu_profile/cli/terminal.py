@@ -18,7 +18,7 @@ _NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 _INTERRUPTED = (-signal.SIGINT, 128 + signal.SIGINT)
 
 
-def tell(message: str) -> None:
+def print_message(message: str) -> None:
     """Print one of our messages, with the program's name as the user typed it."""
     print(name_program(message), flush=True)
 

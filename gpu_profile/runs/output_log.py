@@ -51,12 +51,10 @@ class OutputLog:
     ) -> contextlib.AbstractContextManager[Callable[[float], None]]:
         """Copy a program's output to the file while the body runs (program_output.in_background).
 
-        Removes the file unless it is a regular one: a job can write to its run directory, so it may
-        have left a link or a FIFO there.
+        The program prints the output from its beginning, also for the second process that follows
+        a run. What a killed process has copied is put aside, so that no line is there twice.
         """
-        with contextlib.suppress(FileNotFoundError):
-            if not stat.S_ISREG(self.path.lstat().st_mode):
-                self.path.unlink()
+        self._put_aside()
         copy = functools.partial(_copy_while_room, secrets=self._list_secrets())
         return program_output.in_background(command, self.path, copy)
 
@@ -68,22 +66,27 @@ class OutputLog:
         secrets = self._list_secrets()
         with files.open_draft(self.path) as draft:
             has_log = _copy_log(command, draft, secrets)
-            if not has_log or draft.tell() <= self._measure():
+            followed = max(self.path, self._earlier, key=_measure)
+            if not has_log or draft.tell() <= _measure(followed):
                 draft.seek(0)
                 draft.truncate()
-                draft.writelines(_redact_pieces(self._read(), secrets))
+                draft.writelines(_redact_pieces(_read_regular(followed), secrets))
+        self._earlier.unlink(missing_ok=True)
 
-    def _measure(self) -> int:
-        """Return the bytes of the followed output; 0 for a link or a FIFO that the job left."""
-        with contextlib.suppress(FileNotFoundError):
-            facts = self.path.lstat()
-            return facts.st_size if stat.S_ISREG(facts.st_mode) else 0
-        return 0
+    @property
+    def _earlier(self) -> Path:
+        """The file of what a killed process has copied."""
+        return self.path.with_name(f".{self.path.name}.earlier")
 
-    def _read(self) -> Iterator[bytes]:
-        absent = contextlib.suppress(FileNotFoundError, ReportError)  # ReportError: of a link
-        with absent, files.open_regular(self.path) as followed:
-            yield from _read_pieces(followed)
+    def _put_aside(self) -> None:
+        """Keep the longer of the file and of what was put aside before.
+
+        A job can write to its run directory, so it may have left a link or a FIFO there. Such a
+        file is removed.
+        """
+        if _measure(self.path) > _measure(self._earlier):
+            self.path.replace(self._earlier)
+        self.path.unlink(missing_ok=True)
 
 
 def find_secrets(launcher: Launcher, job_id: str, progress: Progress) -> tuple[str, ...]:
@@ -130,6 +133,20 @@ def _copy_log(command: Command, target: IO[bytes], secrets: Sequence[str]) -> bo
     except ToolError:
         return False
     return True
+
+
+def _measure(path: Path) -> int:
+    """Return the bytes of a file; 0 for none, and for a link or a FIFO that the job left."""
+    with contextlib.suppress(FileNotFoundError):
+        facts = path.lstat()
+        return facts.st_size if stat.S_ISREG(facts.st_mode) else 0
+    return 0
+
+
+def _read_regular(path: Path) -> Iterator[bytes]:
+    absent = contextlib.suppress(FileNotFoundError, ReportError)  # ReportError: of a link
+    with absent, files.open_regular(path) as file:
+        yield from _read_pieces(file)
 
 
 def _read_pieces(source: IO[bytes]) -> Iterator[bytes]:

@@ -131,10 +131,10 @@ def _write_page(path: Path) -> Outcome:
     lines: list[str] = []
     with tempfile.TemporaryDirectory() as folder:
         try:
-            read = open_reports([ReportSource(str(path))], tell=lines.append)
+            read = open_reports([ReportSource(str(path))], notify=lines.append)
             page = Path(folder) / "page.html"
             diagnoses: list[Diagnosis] = []
-            write_page(read.sources, page, tell=lines.append, tell_findings=diagnoses.append)
+            write_page(read.sources, page, notify=lines.append, tell_findings=diagnoses.append)
             lines += [line for one in diagnoses for line in one.to_text().splitlines()]
         except GpuProfileError as error:
             return judge_refusal(error)

@@ -43,7 +43,7 @@ cli
 verbs/assistant verbs/image verbs/machine verbs/reading
 api verbs/jobs
 verbs/pull_request
-__init__
+__init__ __main__
 """  # noqa: E501 - a floor a line
 """From the ground up: a folder (or a file at the root) imports only from floors below its own."""
 FLOOR = {name: floor for floor, line in enumerate(FLOORS.split("\n")) for name in line.split()}

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from gpu_profile.analysis.activity.activity import Activity
+from gpu_profile.analysis.activity.activity import COPY, Activity, Ops
 from gpu_profile.analysis.activity.health import QUEUE_DEPTH, Extent, allowed_edge, rank_health
 from gpu_profile.analysis.activity.start_up import find_start_up, steady_window
 from gpu_profile.analysis.activity.step_ranges import named_steps
@@ -23,6 +23,7 @@ class Completeness:
 
     `losses` are the health's, `warnings` what nsys says of lost events. `launches`: calls that
     launched kernels or graphs, by step (one column without steps). `has_calls` as in Health.
+    `repeated`: the number of kernels that the report holds a second time.
     """
 
     losses: tuple[str, ...]
@@ -30,6 +31,7 @@ class Completeness:
     has_calls: bool
     extent: Extent
     launches: IntArray
+    repeated: int = 0
 
 
 def measure_completeness(
@@ -50,7 +52,20 @@ def measure_completeness(
     launches, losses = _count_launches(activity, steps), health.list_losses()
     if silent := _describe_silent_steps(activity, extent):
         losses += (silent,)
-    return Completeness(losses, warnings, health.has_calls, extent, launches)
+    repeated = _count_repeated(activity.ops)
+    return Completeness(losses, warnings, health.has_calls, extent, launches, repeated)
+
+
+def _count_repeated(ops: Ops) -> int:
+    """Return how many kernels begin when another one of their stream does.
+
+    A stream runs one kernel at a time, so such a row is a copy of the other.
+    """
+    rows = np.flatnonzero((ops.kind != COPY) & (ops.end > ops.start))
+    same_start = np.diff(ops.start[rows]) == 0
+    rows = rows[np.r_[same_start, False] | np.r_[False, same_start]] if len(rows) else rows
+    places = np.unique(np.stack((ops.start[rows], ops.stream[rows]), axis=1), axis=0)
+    return len(rows) - len(places)
 
 
 def _describe_silent_steps(activity: Activity, extent: Extent) -> str:

@@ -21,14 +21,21 @@ from gpu_profile.errors import ReportError
 
 Run = Sequence[RankSamples]
 _HINT = "Record that run again; `invoke diagnose` says more of what its recording misses"
+_HINT_EXPORT = "Remove its .sqlite file: it is then exported again from the .nsys-rep"
 # What every rank does alike in two runs of one program differs by less than 1 %; the loss of a part
 # that can hide a regression is 5 % or more.
 ALIKE, LOST = 0.01, 0.05
 
 
 def check_complete(base: Runs, new: Runs) -> None:
-    """Raise ReportError, with rank, table and count, if a rank of a run lost a part of its data."""
+    """Raise ReportError, with rank, table and count, if a rank of a run lost a part of its data.
+
+    Kernels that a report holds twice are refused first: beside them the other run seems to lack a
+    half.
+    """
     runs = [("base", run) for run in base] + [("new", run) for run in new]
+    for side, run in runs:
+        _check_repeated(side, run)
     has_calls = any(rank.has_calls for _, run in runs for rank in _list_completenesses(run))
     for side, run in runs:
         _check_losses(side, run, has_calls)
@@ -50,6 +57,14 @@ def _list_ranks(run: Run) -> list[int]:
 
 def _make_loss_error(side: str, rank: int, loss: str) -> ReportError:
     return ReportError(f"the {side} run lost a part of rank {rank}: {loss}", _HINT)
+
+
+def _check_repeated(side: str, run: Run) -> None:
+    for rank in run:
+        if rank.completeness and rank.completeness.repeated:
+            count = rank.completeness.repeated
+            what = f"{KERNEL} of rank {rank.rank} of the {side} run holds {count} kernels twice"
+            raise ReportError(what, _HINT_EXPORT)
 
 
 def _check_losses(side: str, run: Run, has_calls: bool) -> None:

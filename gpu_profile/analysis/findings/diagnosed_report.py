@@ -12,7 +12,7 @@ from gpu_profile.analysis.findings.table import RULES
 from gpu_profile.analysis.findings.view import UNSEEN_SHARE
 from gpu_profile.analysis.host.work import load_host_record
 from gpu_profile.analysis.replay.rank.build_graph import build_rank_graph
-from gpu_profile.analysis.replay.rank.rank_graph import RankGraph
+from gpu_profile.analysis.replay.rank.rank_graph import NoGraph, RankGraph
 from gpu_profile.analysis.replay.run_replay import Replay, prepare_replay
 from gpu_profile.analysis.store.database import Database
 from gpu_profile.analysis.tables.analysis import Scope
@@ -36,7 +36,7 @@ class DiagnosedReport:
     ranks: tuple[RankFacts, ...]
     health: ReportHealth
     hosts: tuple[tuple[int, Steps], ...] = ()
-    graphs: tuple[RankGraph, ...] = ()
+    graphs: tuple[RankGraph | NoGraph, ...] = ()
 
 
 def collect_report_facts(database: Database, scope: Scope) -> DiagnosedReport:

@@ -18,7 +18,7 @@ _HINT = "pip install 'gpu-profile[dask]'"
 
 
 def on_cluster(
-    works: "Sequence[Work]", scheduler: str, tell: Callable[[str], None]
+    works: "Sequence[Work]", scheduler: str, notify: Callable[[str], None]
 ) -> "list[Answer]":
     """One answer for each work, in order. Dask itself reassigns the works of a lost worker.
 
@@ -35,7 +35,7 @@ def on_cluster(
         raise ToolError(f"no Dask scheduler answers at {scheduler}", hint) from error
     with client:
         _check_workers(client, scheduler)
-        return _collect_answers(distributed, client, works, tell)
+        return _collect_answers(distributed, client, works, notify)
 
 
 def _check_workers(client: Any, scheduler: str) -> None:  # noqa: ANN401 - distributed is untyped
@@ -56,7 +56,7 @@ def _collect_answers(
     distributed: Any,  # noqa: ANN401 - distributed is untyped
     client: Any,  # noqa: ANN401
     works: "Sequence[Work]",
-    tell: Callable[[str], None],
+    notify: Callable[[str], None],
 ) -> "list[Answer]":
     futures = [client.submit(work.do, pure=False, retries=1) for work in works]
     place = {future.key: work.source.place for future, work in zip(futures, works, strict=True)}
@@ -67,6 +67,6 @@ def _collect_answers(
         except distributed.KilledWorker:
             what = f"{place[future.key]} killed every worker that read it"
             answers[future.key] = ReportError(what, "Give the workers more memory")
-        tell(f"{len(answers)} of {len(works)} reports read")
+        notify(f"{len(answers)} of {len(works)} reports read")
         future.release()
     return [answers[future.key] for future in futures]

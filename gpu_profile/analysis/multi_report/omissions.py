@@ -13,12 +13,12 @@ from gpu_profile.errors import GpuProfileError, ReportError
 def readable(
     sources: Sequence[ReportSource],
     answers: Iterable[Answer],
-    tell: Notify,
+    notify: Notify,
     *,
     count: int = 0,
     complete: bool = False,
 ) -> list[tuple[ReportSource, Partials]]:
-    """The reports that were read, with their partials; `tell` gets a line for each other one.
+    """The reports that were read, with their partials; `notify` gets a line for each other one.
 
     `count`: how many reports the user asked for, if an earlier reading left some out already.
     Raises the first error if only one report was asked for or all must be `complete`; ReportError
@@ -32,18 +32,18 @@ def readable(
         else:
             read.append((source, answer))
             for note in answer.notes:
-                tell(f"note: {source.name}: {note}")
-    tell_omissions(refused, count or len(sources), len(read), tell, complete=complete)
+                notify(f"note: {source.name}: {note}")
+    tell_omissions(refused, count or len(sources), len(read), notify, complete=complete)
     return read
 
 
-def tell_notes_once(tell: Notify) -> Notify:
-    """Return a `tell` that drops repeated notes: two readings of a report find the same texts."""
+def tell_notes_once(notify: Notify) -> Notify:
+    """Return a `notify` that drops repeated notes: two readings of a report find the same texts."""
     notes: set[str] = set()
 
     def tell_once(line: str) -> None:
         if line not in notes:
-            tell(line)
+            notify(line)
         if line.startswith("note: "):
             notes.add(line)
 
@@ -54,7 +54,7 @@ def tell_omissions(
     refused: Sequence[GpuProfileError],
     count: int,
     read: int,
-    tell: Notify,
+    notify: Notify,
     *,
     complete: bool = False,
 ) -> None:
@@ -64,7 +64,7 @@ def tell_omissions(
     if complete or count == 1:
         raise refused[0]
     for error in refused:
-        tell(f"left out: {error}")
+        notify(f"left out: {error}")
     if not read:
         raise ReportError("no report could be read", "The reasons are above")
-    tell(f"note: {count - read} of {count} reports left out: what follows is of the other {read}")
+    notify(f"note: {count - read} of {count} reports left out: what follows is of the other {read}")

@@ -43,21 +43,22 @@ def collect_partials(
     *,
     scheduler: str = "",
     workers: int = 0,
-    tell: Notify = lambda line: None,
+    notify: Notify = lambda line: None,
 ) -> list[Answer]:
     """One answer for each report, in order: its partials, or the error if it cannot be read."""
     works = [Work(source, tuple(analyses)) for source in sources]
-    tell = _make_patient(tell)
+    notify = _make_patient(notify)
     if scheduler:
         from gpu_profile.analysis.multi_report.dask_cluster import on_cluster
 
-        return on_cluster(works, scheduler, tell)
+        return on_cluster(works, scheduler, notify)
     workers = min(workers or _count_cores(), len(works))
     if workers < 2:
         return [
-            _log_answer(work.do(), index + 1, len(works), tell) for index, work in enumerate(works)
+            _log_answer(work.do(), index + 1, len(works), notify)
+            for index, work in enumerate(works)
         ]
-    return _in_processes(works, workers, tell)
+    return _in_processes(works, workers, notify)
 
 
 def merge_answers(
@@ -79,7 +80,7 @@ def merge_answers(
     return Analysed(tables, refused)
 
 
-def _in_processes(works: Sequence[Work], workers: int, tell: Notify) -> list[Answer]:
+def _in_processes(works: Sequence[Work], workers: int, notify: Notify) -> list[Answer]:
     """Run the works in a pool of processes, up to TRIES times.
 
     A worker that dies (out of memory, killed) breaks the whole pool. The works that it and the
@@ -92,7 +93,7 @@ def _in_processes(works: Sequence[Work], workers: int, tell: Notify) -> list[Ans
             break
         last = attempt == TRIES - 1
         for group in [[index] for index in missing] if last else [missing]:
-            _pool_round(works, group, min(workers, len(group)), answers, tell)
+            _pool_round(works, group, min(workers, len(group)), answers, notify)
     hint = "It may need more memory than there is; read it alone, or with --scheduler"
     for index in range(len(works)):
         died = ReportError(f"reading {works[index].source.place} killed its worker", hint)
@@ -101,7 +102,11 @@ def _in_processes(works: Sequence[Work], workers: int, tell: Notify) -> list[Ans
 
 
 def _pool_round(
-    works: Sequence[Work], group: list[int], workers: int, answers: dict[int, Answer], tell: Notify
+    works: Sequence[Work],
+    group: list[int],
+    workers: int,
+    answers: dict[int, Answer],
+    notify: Notify,
 ) -> None:
     with ProcessPoolExecutor(
         workers, mp_context=make_worker_context(), initializer=_start_worker, initargs=(workers,)
@@ -114,7 +119,7 @@ def _pool_round(
                 done, pending = wait(pending, _SLICE_S, FIRST_COMPLETED)
                 for future in done:
                     answers[futures[future]] = future.result()
-                tell(f"{len(answers)} of {len(works)} reports read")
+                notify(f"{len(answers)} of {len(works)} reports read")
         except BrokenProcessPool:
             _keep_finished(futures, answers)
         except BaseException:
@@ -155,19 +160,19 @@ def _keep_finished(futures: Mapping[Future[Answer], int], answers: dict[int, Ans
             answers[index] = future.result()
 
 
-def _make_patient(tell: Notify) -> Notify:
-    """Wrap `tell` so that lines in the first two seconds (QUIET_S) are dropped."""
+def _make_patient(notify: Notify) -> Notify:
+    """Wrap `notify` so that lines in the first two seconds (QUIET_S) are dropped."""
     started = time.monotonic()
 
     def patient(line: str) -> None:
         if time.monotonic() - started > QUIET_S:
-            tell(line)
+            notify(line)
 
     return patient
 
 
-def _log_answer(answer: Answer, done: int, total: int, tell: Notify) -> Answer:
-    tell(f"{done} of {total} reports read")
+def _log_answer(answer: Answer, done: int, total: int, notify: Notify) -> Answer:
+    notify(f"{done} of {total} reports read")
     return answer
 
 

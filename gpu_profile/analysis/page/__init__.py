@@ -40,7 +40,7 @@ def write_page(
     clock_error_ns: int = 0,
     scheduler: str = "",
     workers: int = 0,
-    tell: Callable[[str], None] = lambda line: None,
+    notify: Callable[[str], None] = lambda line: None,
     tell_findings: Callable[[Diagnosis], None] = lambda diagnosis: None,
     cost: str = "",
     control_ms: float = 0.0,
@@ -50,11 +50,14 @@ def write_page(
     `known`: facts of the run by name, to be shown. `cost`: the cost of tracing, as
     runs.baseline.describe_cost() returns it; `control_ms`: as of judge_run(). `tell_findings` gets
     the diagnosis, to be shown elsewhere too. Names and facts are redacted by `redactor`. A report
-    that cannot be read is named by `tell` and on the page; if none can be read its error is raised.
+    that cannot be read is named by `notify` and on the page. If none can be read, its error is
+    raised.
     """
     analyses = page_analyses(len(sources))
-    answers = collect_partials(sources, analyses, scheduler=scheduler, workers=workers, tell=tell)
-    tables, refused = _tables(sources, answers, tell)
+    answers = collect_partials(
+        sources, analyses, scheduler=scheduler, workers=workers, notify=notify
+    )
+    tables, refused = _tables(sources, answers, notify)
     read = [answer for answer in answers if isinstance(answer, list)]
     parts = [answer[1] for answer in read]
     run_diagnosis = judge_run(parts, clock_error_ns, control_ms).with_cost(cost)
@@ -93,14 +96,14 @@ def _page_data(
 
 
 def _tables(
-    sources: Sequence[ReportSource], answers: Sequence[Answer], tell: Notify
+    sources: Sequence[ReportSource], answers: Sequence[Answer], notify: Notify
 ) -> tuple[Mapping[str, Table], list[GpuProfileError]]:
     """The tables of the reports that were read, and the errors of the others."""
     tabled = list(dict.fromkeys((*SHOWN, *(name for name, _ in FOLDED))))
     parts = [Partials(a[OWN:]) if isinstance(a, Partials) else a for a in answers]
     analysed = merge_answers(sources, tabled, parts)
     refused = [error for _, error in analysed.refused]
-    tell_omissions(refused, len(sources), len(sources) - len(refused), tell)
+    tell_omissions(refused, len(sources), len(sources) - len(refused), notify)
     return analysed.tables, refused
 
 

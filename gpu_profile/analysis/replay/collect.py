@@ -8,7 +8,7 @@ from gpu_profile.analysis.activity.cached import activities_of, states_of
 from gpu_profile.analysis.activity.states import RankStates
 from gpu_profile.analysis.multi_report.survey import run_of, survey_report
 from gpu_profile.analysis.replay.rank.build_graph import build_rank_graph
-from gpu_profile.analysis.replay.rank.rank_graph import RankGraph
+from gpu_profile.analysis.replay.rank.rank_graph import NoGraph, RankGraph
 from gpu_profile.analysis.replay.run_replay import Replay, prepare_replay
 from gpu_profile.analysis.store.database import Database
 from gpu_profile.analysis.tables.analysis import Scope
@@ -18,7 +18,7 @@ from gpu_profile.analysis.tables.analysis import Scope
 class ReplayPart:
     """The graphs and states of one report's ranks; picklable, a few MB."""
 
-    graphs: tuple[RankGraph, ...]
+    graphs: tuple[RankGraph | NoGraph, ...]
     states: tuple[RankStates, ...]
 
 

@@ -10,7 +10,7 @@ from gpu_profile.analysis.activity.activity import COMMUNICATION
 from gpu_profile.analysis.activity.common_steps import common_steps, warm_up
 from gpu_profile.analysis.activity.states import RankSplit, RankStates, split_exposed
 from gpu_profile.analysis.arrays.types import IntArray
-from gpu_profile.analysis.replay.rank.rank_graph import RankGraph, cut_steps
+from gpu_profile.analysis.replay.rank.rank_graph import NoGraph, RankGraph, cut_steps
 from gpu_profile.analysis.replay.rank.window import LEAST_STEPS
 from gpu_profile.analysis.replay.run.join import join_graphs
 from gpu_profile.analysis.replay.run.run_graph import RunGraph
@@ -42,7 +42,7 @@ class Replay:
 
 
 def prepare_replay(
-    graphs: Sequence[RankGraph], states: Sequence[RankStates], clock_error_ns: int = 0
+    graphs: Sequence[RankGraph | NoGraph], states: Sequence[RankStates], clock_error_ns: int = 0
 ) -> Replay | str:
     """The replay of the ranks with steps; or on one line why nothing can be predicted.
 
@@ -54,9 +54,10 @@ def prepare_replay(
         return "no steps were found"
     ordered = [graph_of[split.rank, split.states.device] for split in splits]
     for rank_graph in ordered:
-        if rank_graph.why_not:
-            return f"rank {rank_graph.rank}: {rank_graph.why_not}"
-    cut = _cut_to_common(ordered, splits)
+        if isinstance(rank_graph, NoGraph):
+            return f"rank {rank_graph.rank}: {rank_graph.why}"
+    present = [rank_graph for rank_graph in ordered if isinstance(rank_graph, RankGraph)]
+    cut = _cut_to_common(present, splits)
     if isinstance(cut, str):
         return cut
     parts = [split.states.collectives for split in splits], [split.arrivals for split in splits]
@@ -84,7 +85,7 @@ def _cut_to_common(
 
 
 def _count_ops(graph: RankGraph, first: int, count: int) -> IntArray:
-    step = graph.content[1].step - (first - graph.first)
+    step = graph.ops.step - (first - graph.first)
     inside = step[(step >= 0) & (step < count)]
     return np.asarray(np.bincount(inside, minlength=count), np.int64)
 

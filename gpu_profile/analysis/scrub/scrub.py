@@ -75,7 +75,7 @@ def scrub_reports(
     reports: Sequence[Path],
     output: Path,
     options: ScrubOptions | None = None,
-    tell: Callable[[str], None] = lambda line: None,
+    notify: Callable[[str], None] = lambda line: None,
     *,
     most_bytes: int = MOST_BYTES,
 ) -> Table:
@@ -94,10 +94,10 @@ def scrub_reports(
     names = list_original_names(descriptions, options)
     rows = []
     for report, target in zip(reports, _list_targets(reports, output), strict=True):
-        tell(f"scrubbing {report.name}")
+        notify(f"scrubbing {report.name}")
         copied, row = _scrub_one(report, target, options, redactor, names, most_bytes)
         for note in copied.notes:
-            tell(f"note: {report.name}: {note}")
+            notify(f"note: {report.name}: {note}")
         rows.append(row)
     return Table("scrub", _COLUMNS, tuple(rows))
 

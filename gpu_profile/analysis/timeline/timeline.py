@@ -58,7 +58,7 @@ def write_timeline(
     reports: Sequence[tuple[str, Scope]],
     output: Path,
     redactor: Redactor | None = None,
-    tell: Callable[[str], None] = lambda line: None,
+    notify: Callable[[str], None] = lambda line: None,
     most_bytes: int = MOST_BYTES,
     clock_error_ns: int = 0,
 ) -> Table:
@@ -67,7 +67,7 @@ def write_timeline(
     Each report (a path or a URL) comes with its scope: ranks, and the offset to the run's clock. A
     report without GPU work is shown by its NVTX ranges. Where the run can be replayed, the critical
     path of some steps is the last group of tracks. `clock_error_ns`: as of judge_run(). Names are
-    redacted by `redactor`. A report that cannot be read is named by `tell` and left out. Raises
+    redacted by `redactor`. A report that cannot be read is named by `notify` and left out. Raises
     ReportError if none can be read, or if there is nothing to show; nothing is written then.
     """
     rows: list[tuple[Cell, ...]] = []
@@ -76,7 +76,7 @@ def write_timeline(
     with open_draft(output) as draft:
         with TraceWriter(draft) as trace:
             for place, scope in reports:
-                tell(f"reading {place.rpartition('/')[2]}")
+                notify(f"reading {place.rpartition('/')[2]}")
                 read = read_one(place, partial(_load, scope=scope), most_bytes)
                 if isinstance(read, GpuProfileError):
                     refused.append(read)
@@ -85,7 +85,7 @@ def write_timeline(
                     parts.append(read.replay)
                 del read  # frees its memory before the next one is read
             _write_path(trace, list_path(parts, clock_error_ns), redactor or Redactor())
-        tell_omissions(refused, len(reports), len(reports) - len(refused), tell)
+        tell_omissions(refused, len(reports), len(reports) - len(refused), notify)
         if not rows:
             what = "the reports hold neither GPU work nor NVTX ranges"
             raise ReportError(what, "Record with --trace=cuda,nvtx")

@@ -8,6 +8,7 @@ from gpu_profile.cli.options.shared import (
     DryRunOptions,
     FormatOptions,
     JobOptions,
+    JobOrContainerOptions,
     ProgramOptions,
     SetOptions,
     SettingsOptions,
@@ -106,17 +107,17 @@ class ExecOptions(SettingsOptions):
 
 
 @dataclass(frozen=True, kw_only=True)
-class StatusOptions(JobOptions, WhereOptions):
+class StatusOptions(JobOrContainerOptions, WhereOptions):
     pass
 
 
 @dataclass(frozen=True, kw_only=True)
-class LogsOptions(JobOptions, WhereOptions):
+class LogsOptions(JobOrContainerOptions, WhereOptions):
     follow: bool = make_flag(False, "until it ends")
 
 
 @dataclass(frozen=True, kw_only=True)
-class StopOptions(JobOptions, WhereOptions):
+class StopOptions(JobOrContainerOptions, WhereOptions):
     pass
 
 

@@ -47,6 +47,11 @@ class OutputOptions(VerbOptions):
 
 @dataclass(frozen=True, kw_only=True)
 class JobOptions(VerbOptions):
+    job: str = make_flag("", "handle, run id or name of a job")
+
+
+@dataclass(frozen=True, kw_only=True)
+class JobOrContainerOptions(VerbOptions):
     job: str = make_flag("", "handle, run id or name of a job; default: the local container")
 
 

@@ -22,12 +22,12 @@ class Reading:
 
     `count` is how many reports were named. With `complete` an unreadable report is an error: a
     gate must not pass on the remaining ranks. `workers` is the number of processes that read; 0
-    for one a core. `tell` gets the lines on progress and omissions.
+    for one a core. `notify` gets the lines on progress and omissions.
     """
 
     sources: tuple[ReportSource, ...]
     run: ReportSet
-    tell: Notify
+    notify: Notify
     scheduler: str = ""
     count: int = 1
     complete: bool = False
@@ -36,7 +36,7 @@ class Reading:
     def of(self, analyses: Sequence[Analysis]) -> list[list[Any]]:
         """Return the partial results of each readable report, in order.
 
-        Unreadable ones are named by `tell`. Raises the error of the only report, or of any with
+        Unreadable ones are named by `notify`. Raises the error of the only report, or of any with
         `complete`.
         """
         answers = collect_partials(
@@ -44,9 +44,11 @@ class Reading:
             analyses,
             scheduler=self.scheduler,
             workers=self.workers,
-            tell=self.tell,
+            notify=self.notify,
         )
-        read = readable(self.sources, answers, self.tell, count=self.count, complete=self.complete)
+        read = readable(
+            self.sources, answers, self.notify, count=self.count, complete=self.complete
+        )
         return [answer for _, answer in read]
 
     def at_depth(self, depth: int) -> "Reading":
@@ -68,7 +70,7 @@ class Reading:
 def open_reports(
     sources: Sequence[ReportSource],
     *,
-    tell: Notify,
+    notify: Notify,
     by: str = "",
     window: int = 0,
     scheduler: str = "",
@@ -82,10 +84,10 @@ def open_reports(
     0 for all. Raises the error of the only report, or of any with `complete`; ReportError if no
     report is of the window, and unless `together` if the reports prove to be of more than one run.
     """
-    tell = tell_notes_once(tell)
+    notify = tell_notes_once(notify)
     kind = SURVEY if len(sources) > 1 else SURVEY_ALONE
-    answers = collect_partials(sources, [kind], scheduler=scheduler, workers=workers, tell=tell)
-    pairs = _select_window(readable(sources, answers, tell, complete=complete), window)
+    answers = collect_partials(sources, [kind], scheduler=scheduler, workers=workers, notify=notify)
+    pairs = _select_window(readable(sources, answers, notify, complete=complete), window)
     if not together and (why := find_contradiction([answer[0].evidence for _, answer in pairs])):
         raise ReportError(why, _ONE_RUN if complete else f"{_ONE_RUN}; {_TOGETHER}")
     run = run_of([answer[0] for _, answer in pairs], by)
@@ -93,7 +95,7 @@ def open_reports(
     scoped = tuple(
         replace(source, scope=scope) for (source, _), scope in zip(pairs, scopes, strict=True)
     )
-    return Reading(scoped, run, tell, scheduler, len(sources), complete, workers)
+    return Reading(scoped, run, notify, scheduler, len(sources), complete, workers)
 
 
 def _select_window(

@@ -17,11 +17,7 @@ from gpu_profile.errors import GateError, ReportError, SettingsError, ToolError
 from gpu_profile.runs import record
 from gpu_profile.verbs.assistant.pages import format_page, format_table_page
 
-_PACKAGE = Path(__file__).resolve().parents[3]
-_START = (
-    "import sys; sys.path.insert(0, sys.argv.pop(1));"
-    " from gpu_profile.cli.start import main; main()"
-)
+_PACKAGE = Path(__file__).resolve().parents[2]
 GIVEN = "given"
 """The run that stands for the reports which the server was started with."""
 _CLAIMS = {
@@ -158,7 +154,7 @@ class Answers:
         return answer
 
     def _make_command(self, verb: str, words: Sequence[str]) -> Command:
-        start = (sys.executable, "-c", _START, str(_PACKAGE))
+        start = (sys.executable, str(_PACKAGE))  # gpu_profile/__main__.py
         return Command(argv=(*start, verb, *words, "--format=json", *self.settings_words))
 
 

@@ -10,7 +10,7 @@ from gpu_profile import process, program_output, redact
 from gpu_profile.analysis.store.files.temporary import TemporaryFolder
 from gpu_profile.cli.flags import load_settings
 from gpu_profile.cli.options.image import BuildOptions
-from gpu_profile.cli.terminal import show_commands, tell
+from gpu_profile.cli.terminal import print_message, show_commands
 from gpu_profile.command import Command, Steps
 from gpu_profile.doctor import engine as engine_checks
 from gpu_profile.engine import image_programs, probe
@@ -51,7 +51,7 @@ def build(options: BuildOptions) -> None:
     with open_ecr_access(decided.settings, options.environ, build_command) as allowed:
         run_build(allowed, verbose=options.verbose)
     _check_packages(decided, name, inputs, options)
-    tell(f"{name} is built; `invoke test` checks it, `invoke profile --ddp` uses it")
+    print_message(f"{name} is built; `invoke test` checks it, `invoke profile --ddp` uses it")
 
 
 def _check_packages(decided: Decided, name: str, inputs: str, options: BuildOptions) -> None:

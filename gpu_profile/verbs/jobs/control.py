@@ -16,7 +16,7 @@ from gpu_profile.cli.options.jobs import (
     StatusOptions,
     StopOptions,
 )
-from gpu_profile.cli.terminal import copy_or_raise, run_or_raise, show_commands, tell
+from gpu_profile.cli.terminal import copy_or_raise, print_message, run_or_raise, show_commands
 from gpu_profile.command import Steps
 from gpu_profile.engine import container, image_programs, local_container
 from gpu_profile.errors import GpuProfileError, SettingsError, ToolError
@@ -159,7 +159,9 @@ def stop(options: StopOptions) -> None:
         with contextlib.nullcontext() if has_ended else _marked(settings.report_dir, handle):
             process.drive(launcher.stop(job_id))
         state = "has ended" if has_ended else "stopped"
-        tell(f"{options.job} {state}; `invoke fetch --job {options.job}` brings its reports")
+        print_message(
+            f"{options.job} {state}; `invoke fetch --job {options.job}` brings its reports"
+        )
         return ""
 
     text = answer_for_job(
@@ -183,7 +185,9 @@ def _marked(report_dir: Path, handle: str) -> Iterator[None]:
         directory = record.find_run(report_dir, handle)
     except SettingsError:
         yield
-        tell(f"note: no run of {report_dir} has this job: its own run.json will call it failed")
+        print_message(
+            f"note: no run of {report_dir} has this job: its own run.json will call it failed"
+        )
         return
     job_note.mark_stopped(directory)
     try:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from gpu_profile.cli.flags import load_settings
 from gpu_profile.cli.options.jobs import ReportsOptions
-from gpu_profile.cli.terminal import ask_user, print_tables, tell
+from gpu_profile.cli.terminal import ask_user, print_message, print_tables
 from gpu_profile.errors import SettingsError
 from gpu_profile.progress import Progress
 from gpu_profile.runs import owner, prune, record
@@ -40,7 +40,7 @@ def reports(options: ReportsOptions) -> None:
     if runs or foreign or options.format != "text":
         print_tables([_make_table("runs", runs, foreign)], options.format)
     else:
-        tell(f"{report_dir} holds no runs; `invoke profile` makes one")
+        print_message(f"{report_dir} holds no runs; `invoke profile` makes one")
 
 
 def _change_tags(report_dir: Path, options: ReportsOptions) -> None:

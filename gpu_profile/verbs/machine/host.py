@@ -10,7 +10,7 @@ from gpu_profile import process
 from gpu_profile.cli.flags import load_settings
 from gpu_profile.cli.jobs import launcher_of, name_launchers
 from gpu_profile.cli.options.machine import CountersOptions, DoctorOptions
-from gpu_profile.cli.terminal import ask_user, print_tables, run_or_raise, tell
+from gpu_profile.cli.terminal import ask_user, print_message, print_tables, run_or_raise
 from gpu_profile.declared.check import Check
 from gpu_profile.doctor import fix_engine, gpu_counters
 from gpu_profile.errors import SettingsError, ToolError
@@ -38,7 +38,7 @@ def show_checks(checks: Iterable[Check], form: str) -> None:
     checks = list(checks)
     if form == "text":
         width = max(_NARROWEST, shutil.get_terminal_size((100, 40)).columns)
-        tell("\n".join(chain.from_iterable(format_checks(checks, width))))
+        print_message("\n".join(chain.from_iterable(format_checks(checks, width))))
         return
     rows = tuple(
         (

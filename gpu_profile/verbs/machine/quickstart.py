@@ -12,7 +12,7 @@ from gpu_profile.cli.options.machine import DoctorOptions, QuickstartOptions
 from gpu_profile.cli.options.reading import DiagnoseOptions, HtmlOptions
 from gpu_profile.cli.options.shared import SetOptions, SettingsOptions
 from gpu_profile.cli.run_verb import run_verb
-from gpu_profile.cli.terminal import tell
+from gpu_profile.cli.terminal import print_message
 from gpu_profile.runs import record
 from gpu_profile.settings.places import ROOT
 
@@ -30,7 +30,7 @@ def quickstart(options: QuickstartOptions) -> None:
 
     A machine without a GPU has nothing to find, so a recording of an H200 is read there, too.
     """
-    tell(_TIME)
+    print_message(_TIME)
     settings = load_settings(options)
     _run_step("doctor", DoctorOptions(fix=True, yes=options.yes), options)
     _run_step("build", BuildOptions(unlocked=True, verbose=options.verbose), options)
@@ -45,7 +45,7 @@ def quickstart(options: QuickstartOptions) -> None:
 
 def _run_step(name: str, verb_options: SettingsOptions, options: QuickstartOptions) -> None:
     """Run a verb with the settings and the environment of quickstart."""
-    tell(f"\n== invoke {name}")
+    print_message(f"\n== invoke {name}")
     chosen = dataclasses.replace(verb_options, with_dependencies=options.with_dependencies)
     run_verb(name, _with_settings(chosen, options))
 
@@ -61,7 +61,9 @@ def read_example(directory: Path, options: QuickstartOptions) -> Path | None:
     if not EXAMPLE.is_file():
         return None
     report, page = (str(EXAMPLE),), directory / EXAMPLE_PAGE
-    tell(f"\n== What a run on a GPU tells: invoke diagnose --report {EXAMPLE.relative_to(ROOT)}")
+    print_message(
+        f"\n== What a run on a GPU tells: invoke diagnose --report {EXAMPLE.relative_to(ROOT)}"
+    )
     run_verb("diagnose", _with_settings(DiagnoseOptions(report=report), options))
     run_verb("html", _with_settings(HtmlOptions(report=report, output=str(page)), options))
     return page
@@ -69,7 +71,7 @@ def read_example(directory: Path, options: QuickstartOptions) -> Path | None:
 
 def tell_end(directory: Path, example_page: Path | None) -> None:
     """Print where everything is, and what to type next."""
-    tell(f"\nThe sample's run, with its page: {directory}")
+    print_message(f"\nThe sample's run, with its page: {directory}")
     if example_page:
-        tell(f"The page of the H200: {example_page} (one file, open it in a browser)")
-    tell("Next: your own script: invoke profile --mount ~/code -- python3 train.py")
+        print_message(f"The page of the H200: {example_page} (one file, open it in a browser)")
+    print_message("Next: your own script: invoke profile --mount ~/code -- python3 train.py")

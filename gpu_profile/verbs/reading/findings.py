@@ -46,7 +46,7 @@ def save_page(
         known=facts,
         clock_error_ns=read.run.alignment.residual_ns or 0,
         scheduler=read.scheduler,
-        tell=Progress().say,
+        notify=Progress().say,
         tell_findings=tell_findings,
         cost=describe_tracing_cost(choice, settings),
         control_ms=find_control(choice, settings),

@@ -58,7 +58,7 @@ def open_reading(
     sources = [ReportSource(place, most_bytes=limit) for place in _list_places(choice, settings)]
     reading = open_reports(
         sources,
-        tell=progress.say,
+        notify=progress.say,
         by=by,
         window=choice.window,
         scheduler=choice.scheduler,

@@ -18,7 +18,7 @@ def timeline(options: TimelineOptions) -> None:
     table = perfetto_timeline.write_timeline(
         pairs,
         output,
-        tell=Progress().say,
+        notify=Progress().say,
         most_bytes=read.sources[0].most_bytes,
         clock_error_ns=read.run.alignment.residual_ns or 0,
     )

@@ -95,12 +95,12 @@ def test_same_bytes_with_a_worker_killed_in_the_middle(
     victim = cluster.children[-1]
     said: list[str] = []
 
-    def tell(line: str) -> None:
+    def notify(line: str) -> None:
         said.append(line)
         if len(said) == 6:
             victim.kill()
 
-    found = analyse_reports(sources, ANALYSES, scheduler=cluster.address, tell=tell)
+    found = analyse_reports(sources, ANALYSES, scheduler=cluster.address, notify=notify)
     assert victim.wait(10) != 0
     assert said[-1] == "24 of 24 reports read"
     assert found == analyse_reports(sources, ANALYSES, workers=1)

@@ -95,6 +95,20 @@ def test_the_kept_log_is_the_followed_one_though_hidden_values_made_it_shorter(
     assert log.read_text() == "b ***\na\n"
 
 
+def test_a_second_process_that_follows_does_not_repeat_lines(tmp_path: Path) -> None:
+    """The first one was killed; the engine's own log has lost its first line since."""
+    path = tmp_path / "output.log"
+    log = OutputLog(path, tuple)
+    for shown in ("1\n2\n3\n", "2\n3\n4\n"):
+        with log.copy_in_background(make_command("printf", shown)) as pause:
+            pause(60)
+    assert path.read_text() == "2\n3\n4\n"
+    path.write_text("2\n")
+    complete(path, "3\n")
+    assert path.read_text() == "1\n2\n3\n"
+    assert [file.name for file in tmp_path.iterdir() if "earlier" in file.name] == []
+
+
 def test_a_link_that_the_job_left_is_replaced(tmp_path: Path) -> None:
     log, victim = tmp_path / "output.log", tmp_path / "victim"
     victim.write_text("a longer text than the job's\n")

@@ -24,6 +24,7 @@ from gpu_profile.analysis.replay.rank.rank_graph import (
     GpuOps,
     HostCalls,
     Links,
+    NoGraph,
     RankGraph,
     renumber,
 )
@@ -32,21 +33,20 @@ from gpu_profile.analysis.store.database import Database
 from gpu_profile.analysis.store.schema import CUDA_EVENT, SYNCHRONIZATION
 
 
-def build_rank_graph(activity: Activity, database: Database, offset_ns: int) -> RankGraph:
-    """The graph of a window of the rank's steps, on the run's clock; without content and with
-    `why_not` where the recording does not hold what the replay needs.
+def build_rank_graph(activity: Activity, database: Database, offset_ns: int) -> RankGraph | NoGraph:
+    """The graph of a window of the rank's steps, on the run's clock; NoGraph where the recording
+    does not hold what the replay needs.
     """
     window = choose_window(activity)
     if isinstance(window, str):
-        return RankGraph(activity.rank, activity.device, why_not=window)
+        return NoGraph(activity.rank, activity.device, window)
     rows = _choose_ops(activity, window)
-    why_not = _find_missing_waits(activity, database, rows)
-    if why_not:
-        return RankGraph(activity.rank, activity.device, why_not=why_not)
+    if why := _find_missing_waits(activity, database, rows):
+        return NoGraph(activity.rank, activity.device, why)
     chain = chain_calls(activity, window)
     if not len(chain.rows):
-        why_not = "the report holds no launches in its steps"
-        return RankGraph(activity.rank, activity.device, why_not=why_not)
+        why = "the report holds no launches in its steps"
+        return NoGraph(activity.rank, activity.device, why)
     raw = find_links(activity, database, window, rows, chain)
     keep = choose_calls(activity, chain, raw.linked)
     return _Builder(activity, window, offset_ns, chain, keep, rows).build(database, raw)

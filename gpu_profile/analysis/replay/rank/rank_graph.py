@@ -78,24 +78,32 @@ class Links:
     queue: Places
 
 
+@dataclass(frozen=True)
+class NoGraph:
+    """A rank without a graph. `why`: "the report holds no launches in its steps"."""
+
+    rank: int
+    device: int
+    why: str
+
+
 @dataclass(frozen=True, eq=False)
 class RankGraph:
     """The window of one rank. `first` is the index of the window's first step among the rank's
-    steps, `count` the number of its steps. `why_not`: the reason why there is no graph, else "".
+    steps, `count` the number of its steps.
     """
 
     rank: int
     device: int
-    first: int = 0
-    count: int = 0
-    calls: HostCalls | None = None
-    ops: GpuOps | None = None
-    links: Links | None = None
+    first: int
+    count: int
+    calls: HostCalls
+    ops: GpuOps
+    links: Links
     names: tuple[str, ...] = ()
     places: tuple[str, ...] = ()
     threads: tuple[int, ...] = ()
     streams: tuple[int, ...] = ()
-    why_not: str = ""
     contradictions: int = 0
     """Recorded events that the times contradict."""
     begin: int = field(default=0)
@@ -103,14 +111,6 @@ class RankGraph:
     """The model of the GPU, as Activity.gpu."""
     profiler: str = ""
     """The program that wrote the report, "" if it does not say so."""
-
-    @property
-    def content(self) -> tuple[HostCalls, GpuOps, Links]:
-        """The parts of a graph. Raises AssertionError for a rank without one (why_not)."""
-        assert self.calls is not None
-        assert self.ops is not None
-        assert self.links is not None
-        return self.calls, self.ops, self.links
 
 
 def pick_rows(table: Table, rows: IntArray) -> Table:
@@ -141,7 +141,7 @@ def make_pairs(source: Sequence[int] | IntArray, target: Sequence[int] | IntArra
 
 def cut_steps(graph: RankGraph, first: int, count: int) -> RankGraph:
     """The graph of fewer steps: `count` ones from `first`, an index among the rank's steps."""
-    calls, ops, links = graph.content
+    calls, ops, links = graph.calls, graph.ops, graph.links
     low = first - graph.first
     keep = (calls.step >= low) & (calls.step < low + count)
     begin = int(calls.start[keep].min()) if keep.any() else graph.begin

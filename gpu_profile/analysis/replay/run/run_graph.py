@@ -130,7 +130,7 @@ def join_columns(graphs: Sequence[RankGraph]) -> Columns:
     calls, ops, links = list[HostCalls](), list[GpuOps](), list[Links]()
     call, op, thread, stream = 0, 0, 0, 0
     for graph in graphs:
-        own_calls, own_ops, own_links = graph.content
+        own_calls, own_ops, own_links = graph.calls, graph.ops, graph.links
         name, place = _number_texts(graph.names, names), _number_texts(graph.places, places)
         calls.append(
             replace(

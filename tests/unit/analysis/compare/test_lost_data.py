@@ -126,6 +126,16 @@ def test_a_part_of_one_rank_is_gone(
             compare(base, new, metric)
 
 
+def test_kernels_that_stand_twice_are_no_loss_of_the_other_run(
+    four: list[Samples], unpacked: list[Path], tmp_path: Path
+) -> None:
+    again = [f"INSERT INTO {KERNEL} SELECT * FROM {KERNEL} WHERE rowid % 2 = 0"]
+    run = [*four[:2], damage(unpacked[2], tmp_path, again, 2, "step"), four[3]]
+    for base, new, side in ((four, run, "new"), (run, four, "base")):
+        with pytest.raises(ReportError, match=rf"rank 2 of the {side} run holds \d+ kernels twice"):
+            compare(base, new)
+
+
 def test_steps_go_on_when_the_gpu_s_recording_has_ended(
     four: list[Samples], unpacked: list[Path], tmp_path: Path
 ) -> None:

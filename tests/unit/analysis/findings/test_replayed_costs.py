@@ -8,6 +8,7 @@ import pytest
 from gpu_profile.analysis.findings.diagnose import judge_run
 from gpu_profile.analysis.findings.diagnosed_report import collect_report_facts
 from gpu_profile.analysis.replay.plan import Plan
+from gpu_profile.analysis.replay.rank.rank_graph import RankGraph
 from gpu_profile.analysis.store.database import Database
 from gpu_profile.analysis.tables.analysis import Scope
 
@@ -46,7 +47,9 @@ def test_without_a_control_the_profilers_usual_price_is_subtracted() -> None:
     assert (plan.recorded_ms, plan.step_ms) == pytest.approx((13.7, 11.7), abs=0.1)
     assert "about 11.7" in plan.to_lines()[0]
     assert not plan.as_json()["is_factor_measured"]
-    foreign = replace(facts, graphs=tuple(replace(one, profiler="") for one in facts.graphs))
+    (graph,) = facts.graphs
+    assert isinstance(graph, RankGraph)
+    foreign = replace(facts, graphs=(replace(graph, profiler=""),))
     plan = judge_run([foreign]).plan
     assert isinstance(plan, Plan)
     assert (plan.host_factor, plan.step_ms) == (None, plan.recorded_ms)

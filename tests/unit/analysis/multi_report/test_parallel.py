@@ -101,10 +101,10 @@ def test_unreadable_reports_are_named_and_the_rest_is_shown(tmp_path: Path) -> N
 
 def test_progress_is_said_only_after_two_seconds(monkeypatch: pytest.MonkeyPatch) -> None:
     said: list[str] = []
-    analyse_reports(FOUR[:1], [COUNT], workers=1, tell=said.append)
+    analyse_reports(FOUR[:1], [COUNT], workers=1, notify=said.append)
     assert said == []
     monkeypatch.setattr("gpu_profile.analysis.multi_report.parallel.QUIET_S", -1.0)
-    analyse_reports(FOUR[:2], [COUNT], workers=1, tell=said.append)
+    analyse_reports(FOUR[:2], [COUNT], workers=1, notify=said.append)
     assert said == ["1 of 2 reports read", "2 of 2 reports read"]
 
 

@@ -80,7 +80,7 @@ def test_a_size_has_a_fitting_unit() -> None:
 
 def test_a_page_without_a_bandwidth_says_none_of_it(tmp_path: Path) -> None:
     reports = [ReportSource(str(path)) for path in sorted(TRAINER.glob("*.sqlite.gz"))]
-    read = open_reports(reports, tell=print)
+    read = open_reports(reports, notify=print)
     write_page(read.sources, tmp_path / "page.html")
     html = (tmp_path / "page.html").read_text(encoding="utf-8")
     assert "Bus bandwidth by message size" in html

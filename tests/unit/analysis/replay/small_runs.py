@@ -98,7 +98,7 @@ def join(*graphs: RankGraph) -> RunGraph:
     """The graph of all ranks; the n-th communication of each rank is one collective."""
     collectives, arrivals = list[Collectives](), list[Arrivals]()
     for graph in graphs:
-        ops = graph.content[1]
+        ops = graph.ops
         talks = ops.kind == COMMUNICATION
         count = int(talks.sum())
         names = np.zeros(count, np.int64), ("ncclDevKernel_AllReduce",), np.zeros(count, np.int64)

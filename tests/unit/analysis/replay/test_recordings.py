@@ -12,6 +12,7 @@ from gpu_profile.analysis.activity.cached import activities_of
 from gpu_profile.analysis.our_tables.critical_path import CRITICAL_PATH
 from gpu_profile.analysis.replay.collect import replay_reports
 from gpu_profile.analysis.replay.rank.build_graph import build_rank_graph
+from gpu_profile.analysis.replay.rank.rank_graph import NoGraph, RankGraph
 from gpu_profile.analysis.replay.run_replay import Replay
 from gpu_profile.analysis.replay.simulate import simulate
 from gpu_profile.analysis.replay.weights import Weights
@@ -51,8 +52,9 @@ def test_events_and_waits_join_and_nothing_contradicts_them() -> None:
     with open_program("unprepared/fsdp2_compile") as (database,):
         (activity,) = activities_of(database, Scope())
         graph = build_rank_graph(activity, database, 0)
-    assert (graph.why_not, graph.contradictions, len(graph.streams)) == ("", 0, 4)
-    _, ops, links = graph.content
+    assert isinstance(graph, RankGraph)
+    assert (graph.contradictions, len(graph.streams)) == (0, 4)
+    ops, links = graph.ops, graph.links
     assert len(links.events) > 50 * graph.count
     source, target = links.events.T
     assert np.all(ops.end[source] <= ops.start[target])
@@ -64,7 +66,8 @@ def test_without_recorded_events_of_several_streams_nothing_is_predicted() -> No
     with open_program("unprepared/fsdp2_compile") as (database,):
         (activity,) = activities_of(database, Scope())
         graph = build_rank_graph(activity, _WithoutEvents(database), 0)
-    assert graph.why_not == "the report holds no recorded events of its streams"
+    assert isinstance(graph, NoGraph)
+    assert graph.why == "the report holds no recorded events of its streams"
 
 
 class _WithoutEvents(Database):

@@ -337,7 +337,7 @@ def test_a_text_beyond_all_measure_is_left_out_and_said(report: Path, tmp_path: 
         )
         plant.commit()
     lines: list[str] = []
-    scrub_reports([report], tmp_path / "copies", tell=lines.append)
+    scrub_reports([report], tmp_path / "copies", notify=lines.append)
     note = "note: rank0.trainbox-17.sqlite: texts longer than 1,048,576 bytes are left out"
     assert lines == ["scrubbing rank0.trainbox-17.sqlite", note]
     (copy,) = (tmp_path / "copies").iterdir()

@@ -186,7 +186,7 @@ def test_an_unreadable_report_leaves_no_trace(tmp_path: Path) -> None:
 def test_an_unreadable_report_beside_others_is_told_and_left_out(tmp_path: Path) -> None:
     bad, told = tmp_path / "rank1.sqlite", list[str]()
     bad.write_bytes(b"not a database")
-    found = write_timeline([SMALL, (str(bad), Scope())], tmp_path / "out.gz", tell=told.append)
+    found = write_timeline([SMALL, (str(bad), Scope())], tmp_path / "out.gz", notify=told.append)
     assert found == write_timeline([SMALL], tmp_path / "alone.gz")
     assert (tmp_path / "out.gz").read_bytes() == (tmp_path / "alone.gz").read_bytes()
     assert told[-2].startswith(f"left out: {bad} is no SQLite file")

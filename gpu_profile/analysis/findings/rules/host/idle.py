@@ -123,10 +123,8 @@ def _stalled_step_ms(view: RankView) -> float:
 
 
 def _stall_evidence(views: Sequence[RankView]) -> tuple[str, ...]:
-    words = "idle while the host issued nothing for as long as 20 launches, or a tenth of a step"
     slow = [view for view in views if _is_slow_by_pauses(view)]
-    if slow:
-        words += ", or was late by it"
+    words = "idle because of long pauses in which the host launched nothing"
     line = format_idle_line(views, _stall_ms, words, _stalled_step_ms)
     return (line, *map(_describe_pauses, slow[:1]), *list_places(views, STALL))
 
