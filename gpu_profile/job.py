@@ -99,6 +99,8 @@ class Job:
     mounts: tuple[Mount, ...] = ()
     workdir: str = ""
     """The directory of the container where it works, with the user's uid; empty: the image's."""
+    least_ranks: int = 0
+    """How many ranks there are at least, where only the job itself knows; 0: as `resources` say."""
     carrier: Carrier | None = None
     """nsys and our agent for an image that has neither; None where the job has its own."""
 

@@ -3,11 +3,13 @@
 
     profile.py [--processes N] [--ranks all|0,3] [--output DIR] [--nsys PATH] [--first=OPTION]…
                [--annotate LEVEL] [--steps A:B | --whole | --record manual] [--plain] [--shelter]
-               [--rank N] [NSYS_OPTION…] -- COMMAND…
+               [--rank N | --bare] [--window N] [NSYS_OPTION…] -- COMMAND…
 
 Starts N ranks on this node with --processes; otherwise it is one rank of torchrun, mpirun, srun
-or of its own --processes, and finds out which; --rank says it. A chosen rank's report is
-DIR/rank<N>.<host>.nsys-rep. Exits with the command's own exit code, 128+n where signal n ended it.
+or of its own --processes, and finds out which; --rank says it. With --bare the program gets no
+variables of its rank but those it has. A chosen rank's report is DIR/rank<N>.<host>.nsys-rep, or
+DIR/rank<N>.<host>.2.nsys-rep with --window=2. Exits with the command's own exit code, 128+n where
+signal n ended it.
 """
 
 from __future__ import annotations
@@ -83,7 +85,8 @@ def run_rank(call: Call, here: Place, environ: Mapping[str, str]) -> int:
 def _choose_place(call: Call, environ: Mapping[str, str]) -> Place:
     """Return the place of --rank, which gives the program no variables, or of the environment."""
     rank = call.options.rank
-    return place(environ) if rank is None else Place(rank)
+    here = place(environ) if rank is None else Place(rank)
+    return here._replace(started=False) if call.options.bare else here
 
 
 def main(argv: Sequence[str], environ: Mapping[str, str]) -> int:

@@ -68,6 +68,8 @@ def parse_call(argv: Sequence[str], usage: str) -> Call:
     parser.add_argument("--processes", type=int, default=0)
     parser.add_argument("--ranks", default="all")
     parser.add_argument("--rank", type=int)
+    parser.add_argument("--bare", action="store_true")
+    parser.add_argument("--window", type=int, default=0)
     parser.add_argument("--output", default=".")
     parser.add_argument("--nsys", default="nsys")
     parser.add_argument("--first", action="append", default=[])

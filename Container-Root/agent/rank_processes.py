@@ -96,7 +96,8 @@ class Child:
     """One program in its own session, which a stop signal to this process ends.
 
     `profiler`: it is nsys, whose launcher returns the exit code of the program below it.
-    `before_end` is called before what is left of a stopped program is ended.
+    `stdout` is a descriptor for its own words. `before_end` is called before what is left of a
+    stopped program is ended.
     """
 
     def __init__(
@@ -106,6 +107,7 @@ class Child:
         grace_s: float,
         *,
         profiler: bool = False,
+        stdout: int | None = None,
     ) -> None:
         self.before_end: Callable[[], None] = lambda: None
         self._profiler = profiler
@@ -113,7 +115,7 @@ class Child:
         self._grace_s = grace_s
         adopt_orphans()
         self.stopper = Stopper(self._stop, grace_s)
-        self._process = subprocess.Popen(argv, env=env, **own_session())
+        self._process = subprocess.Popen(argv, env=env, stdout=stdout, **own_session())
         if self.stopper.signum:
             self._stop(self.stopper.signum)
 

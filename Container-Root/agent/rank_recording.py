@@ -79,7 +79,8 @@ class Recording:
         self.call = call
         self.here = here
         self.output = Path(call.options.output).absolute()
-        self.name = f"rank{here.rank}.{name_host()}"
+        window = f".{call.options.window}" if call.options.window else ""
+        self.name = f"rank{here.rank}.{name_host()}{window}"
         self.steps_file = self.output / f"{self.name}{STEPS_FILE}"
 
     def run(self, command: Sequence[str], env: Mapping[str, str]) -> int:
@@ -119,8 +120,12 @@ class Recording:
             control.at_report = functools.partial(self._complete_reports, recording)
             with recording.keeper, room, wrapped as program:
                 argv = [*self.argv(nsys, control.session), *program.words]
+                # A user's script may read what its programs print: nsys' words are not theirs.
+                stdout = 2 if ours.bare and program.has_outputs else None
                 with shelter.block_signals(ours.shelter):
-                    child = Child(argv, recording.environment, ours.grace, profiler=True)
+                    child = Child(
+                        argv, recording.environment, ours.grace, profiler=True, stdout=stdout
+                    )
                 child.before_end = control.join
                 code = wait_for(child, self.call)
                 control.join()

@@ -14,7 +14,6 @@ Python 3.8, stdlib only.
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import platform
 import re
@@ -27,6 +26,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 import shim
+from shim_files import write_shims
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -37,12 +37,6 @@ _INDEXES = (
     "GPU_PROFILE_INDEX",
 )
 """Where operators write a pod's number."""
-_SHIM = f"""#!{sys.executable} -E
-import sys
-sys.path.insert(0, {str(_AGENT)!r})
-import shim
-sys.exit(shim.main(*sys.argv))
-"""
 _NOT_FOUND = 127
 _BY_SIGNAL = 128
 
@@ -109,16 +103,6 @@ def make_start(call: Call, environ: Mapping[str, str]) -> tuple[list[str], dict[
     if name in shim.MPI_PROGRAMS:
         command[0] = f"{shims}/{name}"
     return command, env
-
-
-def write_shims(folder: str, names: Sequence[str], said: Mapping[str, object]) -> None:
-    """Write a shim of each name, which calls shim.py with its own path first."""
-    Path(folder).mkdir(mode=0o700, parents=True, exist_ok=True)
-    Path(folder, shim.WORDS).write_text(json.dumps(said), encoding="utf-8")
-    for name in names:
-        file = Path(folder, name)
-        file.write_text(_SHIM, encoding="utf-8")
-        file.chmod(0o700)
 
 
 def find_python(program: str) -> str:

@@ -45,10 +45,14 @@ def block_signals(wanted: bool) -> Iterator[None]:
 
 
 class Program(NamedTuple):
-    """The command line that nsys starts. `mark`: a file that its start removes, or None."""
+    """The command line that nsys starts. `mark`: a file that its start removes, or None.
+
+    `has_outputs`: it prints to our stdout and stderr by itself, not through nsys.
+    """
 
     words: Sequence[str]
     mark: Path | None = None
+    has_outputs: bool = False
 
     def has_started(self) -> bool:
         """Return whether nsys has started the program; True where that cannot be known."""
@@ -76,7 +80,7 @@ def wrap_command(
         numbers = " ".join(str(int(number)) for number in _NUMBERS if unblock)
         outputs = _find_outputs() if give_outputs else ""
         start = [python, "-I", "-S", str(_START), str(mark or ""), f"{_umask():04o}", numbers]
-        yield Program([*start, outputs, *command], mark)
+        yield Program([*start, outputs, *command], mark, bool(outputs))
 
 
 def _find_outputs() -> str:

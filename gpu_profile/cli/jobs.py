@@ -18,7 +18,8 @@ from gpu_profile.runs.record import RunRecord
 from gpu_profile.settings.settings import Settings
 
 if TYPE_CHECKING:  # ruamel.yaml takes 50 ms, which most verbs do not need
-    from gpu_profile.manifest.manifest_launcher import ManifestLauncher
+    from gpu_profile.manifest.batch_script import BatchScript
+    from gpu_profile.manifest.manifest_launcher import ManifestLauncher, ScriptLauncher
     from gpu_profile.manifest.user_manifest import UserManifest
 
 
@@ -42,6 +43,13 @@ def open_object(
     """Return the launcher of an object of this kind: of a manifest's, or of a handle's."""
     launcher: ManifestLauncher = OBJECT_ROW.load_class().from_kind(settings, kind, manifest)
     return launcher
+
+
+def open_script(mark: str, script: "BatchScript", settings: Settings) -> "ScriptLauncher":
+    """Return the launcher that runs a script whose lines begin with this mark."""
+    row = next(row for row in LAUNCHERS.values() if row.mark == mark)
+    launcher: ScriptLauncher = row.load_class().from_settings(settings)
+    return launcher.with_script(script)
 
 
 def with_image(settings: Settings, image: str) -> Settings:

@@ -32,7 +32,8 @@ class LauncherFlag:
 class LauncherRow:
     """A launcher's name in --on and handles, its class, its flags and its own settings.
 
-    `family` is the word before the help of its flags, by default its name. `keys` are read as
+    `family` is the word before the help of its flags, by default its name. `mark` begins the lines
+    of users' own scripts that its scheduler reads, such as `#SBATCH`. `keys` are read as
     `settings.launcher_values["TOY_SHELL"]`, or as fields of a class that lists them:
     `settings.of(SlurmSettings).partition`.
     """
@@ -40,6 +41,7 @@ class LauncherRow:
     name: str
     path: str
     family: str = ""
+    mark: str = ""
     flags: tuple[LauncherFlag, ...] = ()
     keys: tuple[Key, ...] = ()
 
@@ -92,6 +94,7 @@ ROWS: tuple[LauncherRow, ...] = (
     LauncherRow(
         name="slurm",
         path="slurm.launcher.SlurmLauncher",
+        mark="#SBATCH",
         flags=(
             _make_workdir("SLURM_WORKDIR"),
             _make_flag("login", "user@address of a log-in node", "SLURM_LOGIN"),

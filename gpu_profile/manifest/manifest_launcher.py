@@ -1,4 +1,4 @@
-"""ManifestLauncher: what a launcher of the user's own file can do beside running a job."""
+"""What a launcher of the user's own file can do beside running a job."""
 
 from typing import Protocol
 
@@ -6,6 +6,7 @@ from gpu_profile.command import Steps
 from gpu_profile.job import Job, NsysPlan
 from gpu_profile.kubernetes.kubectl import Object
 from gpu_profile.launcher import Launcher
+from gpu_profile.manifest.batch_script import BatchScript
 from gpu_profile.manifest.user_manifest import EditedManifest, UserManifest
 
 
@@ -27,3 +28,13 @@ class ManifestLauncher(Launcher, Protocol):
 
     def find_existing(self) -> Steps[Object | None]:
         """Return the object of that name if the cluster has one."""
+
+
+class ScriptLauncher(Launcher, Protocol):
+    """A launcher of a scheduler that runs a user's own script with its ranks under nsys."""
+
+    def with_script(self, script: BatchScript) -> "ScriptLauncher":
+        """Return the launcher that runs this script. Raises SettingsError for some."""
+
+    def compare_script(self, job: Job, plan: NsysPlan) -> str:
+        """Return the unified difference of what the scheduler reads, which --dry-run prints."""

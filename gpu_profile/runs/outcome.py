@@ -43,7 +43,7 @@ def make_record(
     job: Job, launcher: Launcher, plan: NsysPlan, kinds: tuple[str, ...], handle: str = ""
 ) -> RunRecord:
     resources = job.resources
-    world = resources.nodes * (resources.tasks_per_node or 1)
+    world = job.least_ranks or resources.nodes * (resources.tasks_per_node or 1)
     chosen = job.profile.ranks if job.profile else frozenset()
     return RunRecord(
         id=job.name,

@@ -1,5 +1,8 @@
 """Slurm's commands (sinfo, sbatch, scontrol, sacct, scancel), run here or on a log-in node."""
 
+import contextlib
+import getpass
+import os
 import re
 import shlex
 from collections.abc import Mapping
@@ -161,3 +164,13 @@ def parse_job_number(job_id: str) -> str:
     if not re.fullmatch(r"\d+(?:[_+]\d+)?", job_id):
         raise SettingsError(f"slurm://{job_id} is not a job number", "Use slurm://1234")
     return job_id
+
+
+def find_user(login: str) -> str:
+    """Return the user in the directory's path: the log-in node's if named, otherwise this one."""
+    user, at, _ = login.rpartition("@")
+    if at:
+        return re.sub(r"[^\w.-]", "_", user)
+    with contextlib.suppress(KeyError, OSError, ImportError):
+        return re.sub(r"[^\w.-]", "_", getpass.getuser())
+    return str(os.getuid()) if hasattr(os, "getuid") else "user"

@@ -1,9 +1,5 @@
 """Launcher `slurm`: jobs of a Slurm cluster, whose commands are here or on a log-in node."""
 
-import contextlib
-import getpass
-import os
-import re
 import shlex
 import shutil
 import sys
@@ -26,26 +22,19 @@ from gpu_profile.launchers.agent import job_directory, windows
 from gpu_profile.launchers.agent.scripts import Scripted
 from gpu_profile.launchers.agent.transfer import Transfer
 from gpu_profile.launchers.slurm import state
-from gpu_profile.launchers.slurm.commands import SlurmCluster
+from gpu_profile.launchers.slurm.commands import SlurmCluster, find_user
 from gpu_profile.launchers.slurm.job_link import JobLink
+from gpu_profile.launchers.slurm.user_script import SCRIPT, UserScript
+from gpu_profile.manifest.batch_script import BatchScript
 from gpu_profile.nsys.help_answer import read_answer
 from gpu_profile.nsys.recorder import Window, WindowRequest
 from gpu_profile.settings.settings import Settings
 
 _OLDER = ".gpu-profile-slurm"
+_SBATCH = "job.sbatch"
 _CARRIER = "carrier"
 """The link in a job's directory to what was carried to the cluster."""
 _CARRIED = f'"$d/{_CARRIER}/carrier/bin"'
-
-
-def _user(login: str) -> str:
-    """Return the user in the directory's path: the log-in node's if named, otherwise this one."""
-    user, at, _ = login.rpartition("@")
-    if at:
-        return re.sub(r"[^\w.-]", "_", user)
-    with contextlib.suppress(KeyError, OSError, ImportError):
-        return re.sub(r"[^\w.-]", "_", getpass.getuser())
-    return str(os.getuid()) if hasattr(os, "getuid") else "user"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -70,6 +59,8 @@ class SlurmLauncher(Scripted):
     carrier_image: ImageRef | None = None
     """The image of ours on this machine's engine whose nsys --carry brings."""
     cluster: SlurmCluster = field(default_factory=SlurmCluster)
+    script_of_user: UserScript | None = None
+    """The user's own sbatch script, which a job runs in place of a command."""
     rsync: bool = True
     agent: job_directory.Agent = field(
         default_factory=lambda: job_directory.Agent(python=sys.executable)
@@ -83,7 +74,7 @@ class SlurmLauncher(Scripted):
         if not shared.startswith("/"):
             raise SettingsError(f"SLURM_DIR {shared} is not absolute", "The nodes need it so")
         return cls(
-            directory=f"{shared}/{_OLDER}-{_user(slurm.login)}",
+            directory=f"{shared}/{_OLDER}-{find_user(slurm.login)}",
             older=f"{shared}/{_OLDER}",
             report_dir=report_dir,
             carrier_image=settings.carrier_ref,
@@ -104,8 +95,21 @@ class SlurmLauncher(Scripted):
         image = self.cluster.script.container.image
         return ImageFrom.SETTINGS if image else ImageFrom.NOWHERE
 
+    def with_script(self, script: BatchScript) -> "SlurmLauncher":
+        """Return the launcher that runs a user's own script. Raises SettingsError for some."""
+        script.check()
+        ours = self.cluster.script
+        user = UserScript(script=script, nsys=ours.nsys, sbatch_args=ours.sbatch_args)
+        return replace(self, script_of_user=user)
+
+    def compare_script(self, job: Job, plan: NsysPlan) -> str:
+        """Return what the script for sbatch adds to the user's."""
+        directory = f"{self.directory}/{job.name}"
+        return self.script_of_user.compare(job, plan, directory) if self.script_of_user else ""
+
     def gpus(self) -> Steps[int | None]:
-        return (yield from self.cluster.gpus())
+        count = self.script_of_user.script.count_gpus() if self.script_of_user else None
+        return (yield from self.cluster.gpus()) if count is None else count
 
     def facts(self) -> Steps[Mapping[str, Any]]:
         """Return machine facts from a step that asks for a GPU if the nodes have any.
@@ -162,25 +166,32 @@ class SlurmLauncher(Scripted):
     def submit(self, job: Job, plan: NsysPlan) -> Steps[str]:
         place, directory = self.cluster.place, f"{self.directory}/{job.name}"
         archive = self.report_dir / job.name / ".sent.tar"
-        script = self.cluster.script.render(job, plan, directory)
+        files = self._render_files(job, plan, directory)
         yield from self._transfer().send_agent(directory, archive, shared=True)
         yield self.agent.call("job.py", "discard", str(archive))
         if job.carrier:
             yield place.run("ln", "-s", "--", job.carrier.directory, f"{directory}/{_CARRIER}")
-        path, output = f"{directory}/job.sbatch", f"{directory}/output.log"
+        for name, text in files.items():
+            path = f"{directory}/{name}"
+            write = f"umask 077 && cat > {shlex.quote(path)} && chmod 0700 {shlex.quote(path)}"
+            place.checked((yield place.shell(write, stdin=text)), f"writing {path}")
         # `invoke logs` of a waiting job shows empty output, not an error.
-        keep = place.shell(
-            f"umask 077 && cat > {shlex.quote(path)} && touch {shlex.quote(output)}", stdin=script
-        )
-        place.checked((yield keep), f"writing {path}")
+        yield place.run("touch", "--", f"{directory}/output.log")
         try:
-            job_id = yield from self.cluster.submit(path, job.env)
+            job_id = yield from self.cluster.submit(f"{directory}/{_SBATCH}", job.env)
         except GpuProfileError:
             yield place.run("rm", "-rf", "--", directory)
             raise
         # The script makes this link too when it starts. A waiting job needs it for `invoke logs`.
         yield place.run("ln", "-sfn", "--", job.name, f"{self.directory}/{job_id or 'NUMBER'}")
         return job_id
+
+    def _render_files(self, job: Job, plan: NsysPlan, directory: str) -> Mapping[str, str]:
+        """Return the texts of the job's own files: the script for sbatch, and the user's."""
+        user = self.script_of_user
+        if user is None:
+            return {_SBATCH: self.cluster.script.render(job, plan, directory)}
+        return {SCRIPT: user.script.text, _SBATCH: user.render(job, plan, directory)}
 
     def status(self, job_id: str) -> Steps[JobStatus]:
         """Return Slurm's status, corrected by the exit code that our script wrote last.

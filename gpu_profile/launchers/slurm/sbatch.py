@@ -10,29 +10,15 @@ from gpu_profile.errors import SettingsError
 from gpu_profile.job import Job, Mount, NsysPlan
 from gpu_profile.launchers.agent.job_directory import SAMPLES, list_scripts
 from gpu_profile.launchers.slurm.container import Container, mount_itself
-from gpu_profile.launchers.slurm.spelling import parse_time_limit, quote_directive
+from gpu_profile.launchers.slurm.shell_text import HEAD, WAIT
+from gpu_profile.launchers.slurm.spelling import ask_warning, quote_directive
 from gpu_profile.nsys.rank_wrapper import rank_options
 from gpu_profile.remote_host import below_home
 from gpu_profile.settings.settings import Settings
 
 _PROBE_MINUTES = (5, 20)  # minutes without and with an image, which may have to be downloaded
-# Slurm may send --signal up to 60 s early (sbatch(1)): shorter jobs get its own SIGTERM only.
-_SHORTEST_WARNED_S = 600
 COMMENT = "gpu-profile"
 """The comment in Slurm by which our jobs are recognised."""
-_HEAD = """\
-# The job's directory, and a link to it by the job's number.
-run={run}
-ln -sfn "${{run##*/}}" "${{run%/*}}/$SLURM_JOB_ID"
-
-# A requeued job keeps what its attempt before has recorded.
-if [ "${{SLURM_RESTART_COUNT:-0}}" -gt 0 ]; then
-    mkdir -p "$run/attempt-$SLURM_RESTART_COUNT"
-    mv "$run"/*.nsys-rep "$run"/*.qdstrm "$run"/*.steps.json \\
-        "$run/attempt-$SLURM_RESTART_COUNT/" 2>/dev/null
-fi
-rm -f "$run/ended"
-"""
 _MEETING = """\
 # The tasks meet at the first node.
 MASTER_ADDR=$(scontrol show hostnames "$SLURM_JOB_NODELIST" | head -n 1)
@@ -75,18 +61,7 @@ finish() {
 trap 'finish "time limit"' USR1
 trap 'finish "stopped"' USR2
 """
-_WAITING = """\
-step=$!
-code=127
-# A trap ends `wait` early. `wait` returns 127 for a process that was waited for: keep the code.
-while
-    signalled=
-    wait "$step"
-    ended=$?
-    [ "$ended" -eq 127 ] || code=$ended
-    [ -n "$signalled" ]
-do :; done
-
+_WAITING = """
 # Report the task that failed first: srun's code may belong to one that was ended because of it.
 failed='s/^srun: error: .*: (tasks? [^:]*): Exited with exit code ([0-9]+)$/\\2 of \\1/p'
 if [ "$code" -ne 0 ]; then
@@ -152,11 +127,11 @@ class Script:
         step = " \\\n    ".join(map(" ".join, self._step(job, plan, directory)))
         parts = (
             "#!/bin/bash\n" + "".join(self._directives(job, directory)),
-            _HEAD.format(run=shlex.quote(directory)),
+            HEAD.format(run=shlex.quote(directory)),
             _STOPPING,
             modules + workdir + ("" if self.container.image else _OWN_PYTHON) + finding,
             _MEETING,
-            f"{_LINES}{step} &\n{_WAITING}",
+            f"{_LINES}{step} &\n{WAIT}{_WAITING}",
         )
         return "\n".join(part for part in parts if part)
 
@@ -169,9 +144,8 @@ class Script:
         for name, value in self._asked(job, directory).items():
             yield f"#SBATCH --{name}={quote_directive(value)}\n"
         yield "#SBATCH --no-requeue\n"
-        limit = parse_time_limit(self.time)
-        if limit >= _SHORTEST_WARNED_S:
-            yield f"#SBATCH --signal=B:USR1@{_finalise_s(limit)}\n"
+        if warning := ask_warning(self.time):
+            yield f"#SBATCH {warning}\n"
         if self.sbatch_args:
             yield f"#SBATCH {' '.join(map(quote_directive, self.sbatch_args))}\n"
 
@@ -257,11 +231,6 @@ def _resolve_workdir(slurm: SlurmSettings) -> str:
 # torchrun compares host names to choose the rendezvous host; Slurm's NodeName may differ from the
 # host name, so is_host is set.
 _AS_HOST = """'exec torchrun --rdzv_conf=is_host="$((SLURM_NODEID == 0))" "$@"'"""
-
-
-def _finalise_s(limit: int) -> int:
-    """Return the seconds of a time limit that nsys gets: 5 %, at least 120 and at most 900."""
-    return min(max(limit // 20, 120), 900)
 
 
 def _list_torchrun_words(processes: int) -> tuple[str, ...]:

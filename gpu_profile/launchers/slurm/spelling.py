@@ -4,6 +4,9 @@ import re
 
 from gpu_profile.errors import SettingsError
 
+# Slurm may send --signal up to 60 s early (sbatch(1)): shorter jobs get its own SIGTERM only.
+_SHORTEST_WARNED_S = 600
+
 
 def quote_directive(value: str) -> str:
     """Return a word for an #SBATCH line.
@@ -27,3 +30,14 @@ def parse_time_limit(limit: str) -> int:
     if match[1] is not None or match[4] is not None:
         return days * 86400 + first * 3600 + second * 60 + third
     return first * 60 + second
+
+
+def ask_warning(limit: str) -> str:
+    """Return the option by which Slurm tells a script that its time limit is near.
+
+    nsys gets 5 % of the limit, at least 120 s and at most 900. Empty for a short limit, or none.
+    """
+    seconds = parse_time_limit(limit)
+    if seconds < _SHORTEST_WARNED_S:
+        return ""
+    return f"--signal=B:USR1@{min(max(seconds // 20, 120), 900)}"

@@ -26,6 +26,9 @@ _MISSED = re.compile(
     re.MULTILINE,
 )
 """profile.py's words on a program that ended before its window (annotated_env.py)."""
+_LOST = re.compile(r"^.*profile\.py: rank (\d{1,6}): nsys wrote no report", re.MULTILINE)
+"""Its words on a rank that may be one more than the run was known to have."""
+_UNSEEN = re.compile(r"^.*gpu-profile: (?:\S+: )?(no rank was seen\b.*)$", re.MULTILINE)
 _TAIL = 1 << 16  # bytes at the end of output.log that are searched
 _KIND_TABLES: Mapping[str, tuple[str, ...]] = {
     "cuda": (
@@ -135,7 +138,9 @@ def has_recordings(directory: Path) -> bool:
 
 def check_ranks(reports: Iterable[Report], expected: Iterable[int], directory: Path) -> None:
     """Raise ReportError if a chosen rank left no report; it names a .qdstrm if that is there."""
-    missing = sorted(set(expected) - {report.rank for report in reports})
+    log = _read_tail(directory / OUTPUT_FILE)
+    lost_there = map(int, _LOST.findall(log))
+    missing = sorted({*expected, *lost_there} - {report.rank for report in reports})
     if not missing:
         return
     unfinished = sorted(path.name for path in directory.glob("*.qdstrm"))
@@ -149,7 +154,6 @@ def check_ranks(reports: Iterable[Report], expected: Iterable[int], directory: P
             + (f"; {what}" if lost else ""),
             f"An nsys with its importer reads it: `nsys import` or QdstrmImporter, in {directory}",
         )
-    log = _read_tail(directory / OUTPUT_FILE)
     if _FULL in log:
         recordings = _RECORDING.findall(log)
         hint = "Make room, and run it again"
@@ -158,6 +162,8 @@ def check_ranks(reports: Iterable[Report], expected: Iterable[int], directory: P
         raise ReportError(f"{what}: a disk was full ({_FULL})", hint)
     if why := _MISSED.findall(log):
         raise ReportError(f"{what}: {why[-1]}", "Choose --steps among those that the program makes")
+    if why := _UNSEEN.findall(log):
+        raise ReportError(f"{what}: {why[-1]}", f"See {directory / OUTPUT_FILE}")
     raise ReportError(what, f"See {directory / OUTPUT_FILE} for nsys' own words")
 
 

@@ -30,6 +30,7 @@ from gpu_profile.job import (
     parse_steps,
 )
 from gpu_profile.launcher import ImageFrom, Launcher
+from gpu_profile.manifest.batch_script import BatchScript
 from gpu_profile.manifest.manifest_launcher import ManifestLauncher
 from gpu_profile.nsys import options as nsys
 from gpu_profile.nsys.permissions import list_concerns, remove_lacking
@@ -76,6 +77,25 @@ def job_from_manifest(
     name = record.run_id((target.title,), datetime.now(timezone.utc), options.name or target.name)
     job = make_manifest_job(name, launcher)
     return dataclasses.replace(job, profile=_profile_spec(options, settings, launcher))
+
+
+def job_from_script(
+    options: ProfileOptions, settings: Settings, launcher: Launcher, script: BatchScript
+) -> Job:
+    """Return the job of a user's own batch script, with what the flags say of nsys."""
+    spec = _profile_spec(options, settings, launcher)
+    command = (script.name, *script.words)
+    gpus = script.count_gpus()
+    if gpus is None or (options.gpus_per_node or options.gpus) != "all":
+        gpus = _count_gpus(options, launcher)
+    name = options.name or script.name.rpartition(".")[0] or script.name
+    return Job(
+        name=record.run_id(command, datetime.now(timezone.utc), name),
+        command=command,
+        profile=spec,
+        resources=Resources(nodes=script.count_nodes(), gpus_per_node=gpus),
+        least_ranks=1 + max(spec.ranks or {0}),
+    )
 
 
 def _check_ranks(job: Job) -> None:

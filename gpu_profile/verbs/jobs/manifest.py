@@ -1,5 +1,6 @@
 """profile --manifest: the job and the launcher of a file with the user's own objects."""
 
+from collections.abc import Mapping
 from pathlib import Path
 
 from gpu_profile import process
@@ -20,12 +21,11 @@ from gpu_profile.settings.settings import Settings
 _OF_MANIFEST = "Write it into the manifest, or leave it out"
 
 
-def open_manifest(options: ProfileOptions, settings: Settings) -> ManifestLauncher:
+def open_manifest(options: ProfileOptions, settings: Settings, text: str) -> ManifestLauncher:
     """Return the launcher of the object in --manifest. Raises SettingsError, one line each."""
     _refuse_flags(options, settings)
-    manifest = UserManifest.read(
-        _read_text(options.manifest), container=options.container, template=options.template
-    )
+    yaml = YamlText(name=Path(options.manifest).name, text=text)
+    manifest = UserManifest.read(yaml, container=options.container, template=options.template)
     images = manifest.list_images()
     manifest = manifest.with_entrypoints(
         {image: process.drive(read_entrypoint(image)) for image in images}
@@ -90,20 +90,30 @@ def tell_target(launcher: ManifestLauncher) -> None:
         progress.say(f"applied as they are: {', '.join(others)}")
 
 
-def _read_text(path: str) -> YamlText:
+def read_manifest(path: str) -> str:
+    """Return the text of --manifest as it is, with its line ends. Raises SettingsError."""
     try:
-        text = Path(path).read_text(encoding="utf-8")
+        return Path(path).read_bytes().decode()
     except OSError as error:
         raise SettingsError(f"--manifest {path}: {error.strerror}", "Name a file") from error
     except UnicodeDecodeError as error:
         raise SettingsError(f"--manifest {path} is no UTF-8 text", "Name a YAML file") from error
-    return YamlText(name=Path(path).name, text=text)
 
 
 def _refuse_flags(options: ProfileOptions, settings: Settings) -> None:
     """Raise SettingsError for flags that the manifest decides, and settings without effect."""
+    refuse_decided(options, {"words behind --": options.words})
+    kube = settings.of(KubernetesSettings)
+    for key, value, unset in (("KUBE_PVC", kube.pvc, ""), ("KUBE_INJECTOR", kube.injector, "none")):
+        if value != unset:
+            raise SettingsError(
+                f"{key} {value}: reports of a manifest wait in its pods", "Unset it"
+            )
+
+
+def refuse_decided(options: ProfileOptions, more: Mapping[str, object]) -> None:
+    """Raise SettingsError for a flag that the file of --manifest decides."""
     decided = {
-        "words behind --": options.words,
         "--on": options.on,
         "--nodes": options.nodes != 1,
         "--gpus": options.gpus != "all",
@@ -114,12 +124,7 @@ def _refuse_flags(options: ProfileOptions, settings: Settings) -> None:
         "--env": options.env,
         "--mount": options.mount,
         "--baseline": options.baseline,
+        **more,
     }
     for flag in (flag for flag, value in decided.items() if value):
         raise SettingsError(f"{flag}: the manifest decides that", _OF_MANIFEST)
-    kube = settings.of(KubernetesSettings)
-    for key, value, unset in (("KUBE_PVC", kube.pvc, ""), ("KUBE_INJECTOR", kube.injector, "none")):
-        if value != unset:
-            raise SettingsError(
-                f"{key} {value}: reports of a manifest wait in its pods", "Unset it"
-            )

@@ -1,0 +1,241 @@
+"""Have each rank that a user's sbatch script starts run under nsys. Python 3.8, stdlib only.
+
+    batch_shims.py --output DIR [--nsys PATH] [--python PATH] [--mount DIR]… [PROFILE_OPTION…]
+                   -- SCRIPT [WORD…]
+
+Writes shims of srun, mpirun and torchrun's Python into DIR/.shims, and becomes the script, which
+finds them first. PROFILE_OPTIONs are those of profile_ranks.py. The programs behind srun get its
+wrapper; what an option of srun is stands in srun_words.py.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import re
+import shlex
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import find_nsys
+from captured_output import is_captured
+from program_kind import is_of_the_system, is_profiler, is_torchrun
+from shim import MPI_PROGRAMS, RANK_PYTHON, WORDS, find_real, wrap_mpi_words
+from shim_files import write_shims
+from srun_words import Part, split_words
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+_AGENT = Path(__file__).resolve().parent
+_STEP = "GPU_PROFILE_STEP"
+"""Of the tasks of `srun torchrun`: the number of the start, and nsys."""
+_MOST_STEPS = 1000
+_STOPPED = 143
+_ENTER = """\
+{original}
+PATH={shims}:$PATH
+srun() {{ {shims}/srun "$@"; }}
+"""
+"""BASH_ENV of the script, for a log-in shell sets PATH anew, and so may `module load slurm`."""
+
+
+class Told(NamedTuple):
+    """What `words.json` beside the shims says. `nsys` is empty where each node looks for one."""
+
+    output: str
+    nsys: str
+    python: str
+    mounts: Sequence[str]
+    options: Sequence[str]
+
+    def make_rank_words(self, number: int, nsys: str, *, inside: bool) -> list[str]:
+        """Return the words before a rank's command. `inside`: in a container of the user's."""
+        python = [self.python if inside else sys.executable]
+        window = [f"--window={number}"] if number > 1 else []
+        ours = ["--bare", "--shelter", f"--output={self.output}", f"--nsys={nsys}", *window]
+        return [*python, "-E", str(_AGENT / "profile_ranks.py"), *ours, *self.options, "--"]
+
+    def find_nsys(self) -> str:
+        """Return the nsys of this node, or "" where there is none."""
+        named = self.nsys if self.nsys.startswith("/") else ""
+        if named and Path(named).exists():
+            return named
+        copy = find_nsys.choose_copy(find_nsys.find_copies(self.nsys))
+        return copy.path if copy else ""
+
+    def claim_number(self, key: str) -> int:
+        """Return the number of a start of ranks, from 1; the same for all that say one key.
+
+        A link is made with its content at once: two starts never share a number.
+        """
+        for number in range(1, _MOST_STEPS):
+            link = Path(self.output, f".step-{number}")
+            try:
+                link.symlink_to(key)
+            except FileExistsError:
+                if os.readlink(link) != key:  # noqa: PTH115 - Path has it since 3.9
+                    continue
+            return number
+        return 0
+
+    def is_recorded(self, number: int) -> bool:
+        """Return whether this start is recorded: of a job that `record` records, only the first."""
+        return number > 0 and (number == 1 or "--record=manual" not in self.options)
+
+
+def say(text: str) -> None:
+    print(f"gpu-profile: {text}", file=sys.stderr, flush=True)
+
+
+def main(shim: str, *arguments: str) -> int:
+    """Become the program that a shim stands for, its ranks under nsys. Returns an exit code."""
+    shims, name = os.path.split(shim)
+    said = Told(**json.loads(Path(shims, WORDS).read_text(encoding="utf-8")))
+    if name == RANK_PYTHON:
+        return _become(_start_rank(said, arguments))
+    if Path(said.output, "ended").exists():
+        say(f"{name}: the job is being stopped")
+        return _STOPPED
+    real = find_real(name, shims, os.environ)
+    if name == "srun":
+        return _become([real, *_wrap_srun(said, shims, arguments)])
+    return _become([real, *_wrap_mpirun(said, arguments)])
+
+
+def _become(argv: Sequence[str]) -> int:
+    try:
+        os.execvp(argv[0], list(argv))
+    except OSError as error:
+        say(f"{argv[0]}: {error.strerror}")
+    return 127
+
+
+def _start_rank(said: Told, arguments: Sequence[str]) -> list[str]:
+    """Return the words of a rank that torchrun starts, by the Python that runs torchrun."""
+    python = _read_parent()
+    words = os.environ.pop(_STEP, "").split(" ", 1)
+    if len(words) == 2:
+        number, nsys = int(words[0]), words[1]
+    else:  # torchrun stands in the script itself
+        number = said.claim_number(f"torchrun {os.getppid()}")
+        nsys = said.find_nsys() if said.is_recorded(number) else ""
+    if not nsys:
+        say("torchrun: this start is not recorded: there is no nsys, or one was recorded already")
+        return [python, *arguments]
+    return [*said.make_rank_words(number, nsys, inside=False), python, *arguments]
+
+
+def _read_parent() -> str:
+    """Return the Python of the process that started this one, as its command line has it."""
+    line = Path(f"/proc/{os.getppid()}/cmdline").read_bytes()
+    return line.split(b"\0", 1)[0].decode(errors="surrogateescape") or "python3"
+
+
+def _wrap_mpirun(said: Told, arguments: Sequence[str]) -> list[str]:
+    number = said.claim_number(f"mpirun {os.getpid()}")
+    nsys = said.find_nsys() if said.is_recorded(number) else ""
+    if not nsys:
+        say("mpirun: no nsys on this node: its ranks are not recorded")
+        return list(arguments)
+    return wrap_mpi_words(arguments, said.make_rank_words(number, nsys, inside=False))
+
+
+def _wrap_srun(said: Told, shims: str, arguments: Sequence[str]) -> list[str]:
+    """Return srun's words, with ours before each program whose ranks are recorded."""
+    os.environ.pop("PYTHON_EXEC", None)  # a torchrun under nsys starts its ranks without another
+    parts = list(split_words(arguments))
+    if is_captured() or not any(part.program for part in parts):
+        return list(arguments)
+    for why in filter(None, map(_explain_plain, parts)):
+        say(f"srun: not recorded: {why}")
+        return list(arguments)
+    number = said.claim_number(f"srun {os.getpid()}")
+    inside = any(part.has_container for part in parts)
+    nsys = (said.nsys or "nsys") if inside else said.find_nsys()
+    if not said.is_recorded(number) or not nsys:
+        say("srun: not recorded: " + ("no nsys on this node" if not nsys else "one already is"))
+        return list(arguments)
+    wrapped: list[str] = []
+    for part in parts:
+        wrapped += [*([":"] if wrapped else []), *_wrap_part(said, shims, part, number, nsys)]
+    return wrapped
+
+
+def _explain_plain(part: Part) -> str:
+    """Return why a part of srun's words stays as it is; "" where its ranks are recorded."""
+    name = part.program[0] if part.program else ""
+    if part.has_many_programs:
+        return "--multi-prog: its programs stand in a file"
+    if is_profiler(name):
+        return f"{name} is a profiler itself"
+    if not part.has_container and is_of_the_system(name):
+        return f"{name} is a program of the system"
+    return ""
+
+
+def _wrap_part(said: Told, shims: str, part: Part, number: int, nsys: str) -> list[str]:
+    inside = part.has_container
+    if inside:
+        part = part.mount(said.mounts)
+    if is_torchrun(part.program):
+        step = f"{_STEP}={number} {nsys}"
+        ours = ["env", f"PYTHON_EXEC={shims}/{RANK_PYTHON}", step]
+    else:
+        ours = said.make_rank_words(number, nsys, inside=inside)
+    return [*part.options, *ours, *part.program]
+
+
+def _parse(argv: Sequence[str]) -> tuple[argparse.Namespace, list[str], Sequence[str]]:
+    parser = argparse.ArgumentParser(prog="batch_shims.py", usage=__doc__, allow_abbrev=False)
+    parser.add_argument("--output", required=True)
+    parser.add_argument("--nsys", default="")
+    parser.add_argument("--python", default="python3")
+    parser.add_argument("--mount", action="append", default=[])
+    end = argv.index("--")
+    options, profile_words = parser.parse_known_args(argv[:end])
+    return options, profile_words, argv[end + 1 :]
+
+
+def make_environment(shims: str, environ: Mapping[str, str]) -> dict[str, str]:
+    """Return the script's environment, in which our shims come first."""
+    path = os.pathsep.join([shims, environ.get("PATH", os.defpath)])
+    python = f"{shims}/{RANK_PYTHON}"
+    # bash expands the value as between double quotes (bash(1), BASH_ENV).
+    enter = re.sub(r'([\\$`"])', r"\\\1", f"{shims}/enter.sh")
+    return {**environ, "PATH": path, "PYTHON_EXEC": python, "BASH_ENV": enter}
+
+
+def _write_enter(shims: str, environ: Mapping[str, str]) -> None:
+    """Write what a bash reads before the script: its own BASH_ENV, then our folder in PATH."""
+    own = environ.get("BASH_ENV", "")
+    source = '. "' + own.replace('"', r"\"") + '"'
+    lines = [f"BASH_ENV={shlex.quote(own)}", source] if own else ["unset BASH_ENV"]
+    text = _ENTER.format(original="\n".join(lines), shims=shlex.quote(shims))
+    Path(shims, "enter.sh").write_text(text, encoding="utf-8")
+
+
+def start(argv: Sequence[str], environ: Mapping[str, str]) -> int:
+    """Write the shims and become the script. Returns 127 where it cannot be started."""
+    options, profile_words, script = _parse(argv)
+    said: dict[str, Any] = {
+        "output": options.output,
+        "nsys": options.nsys,
+        "python": options.python,
+        "mounts": options.mount,
+        "options": profile_words,
+    }
+    shims = str(Path(options.output, ".shims"))
+    write_shims(shims, ["srun", RANK_PYTHON, *MPI_PROGRAMS], said, "batch_shims")
+    _write_enter(shims, environ)
+    try:
+        os.execve(script[0], list(script), make_environment(shims, environ))
+    except OSError as error:
+        say(f"{script[0]}: {error.strerror}")
+    return 127
+
+
+if __name__ == "__main__":
+    raise SystemExit(start(sys.argv[1:], os.environ))

@@ -1,0 +1,56 @@
+"""Tell from a command's words what kind of program it is. Python 3.8, stdlib only."""
+
+from __future__ import annotations
+
+import re
+import shutil
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+_SYSTEM = {"/bin", "/usr/bin", "/sbin", "/usr/sbin"}
+_PYTHON = re.compile(r"(python|pypy)[\d.]*")
+_STARTERS = {
+    *(
+        "bash",
+        "sh",
+        "dash",
+        "zsh",
+        "ksh",
+        "env",
+        "perl",
+        "ruby",
+        "julia",
+        "Rscript",
+        "java",
+        "node",
+    ),
+    *("torchrun", "accelerate", "deepspeed", "horovodrun", "mpirun", "mpiexec", "orterun"),
+    *("numactl", "taskset", "nice", "ionice", "time", "timeout", "stdbuf", "setsid", "xargs"),
+    *("apptainer", "singularity", "docker", "podman", "enroot", "srun", "sudo", "unshare"),
+}
+"""Programs that are installed with the system and start those of users."""
+_TORCHRUN_MODULES = {"torch.distributed.run", "torch.distributed.launch"}
+
+
+def is_of_the_system(program: str) -> bool:
+    """Return whether a program is one of the machine's own that starts no other, as `hostname`."""
+    path = Path(shutil.which(program) or program)
+    if _PYTHON.fullmatch(path.name) or path.name in _STARTERS:
+        return False
+    return str(path.parent) in _SYSTEM
+
+
+def is_profiler(program: str) -> bool:
+    return Path(program).name in {"nsys", "ncu", "compute-sanitizer", "cuda-gdb"}
+
+
+def is_torchrun(words: Sequence[str]) -> bool:
+    """Return whether the words are `torchrun …` or `python -m torch.distributed.run …`."""
+    name = Path(words[0]).name if words else ""
+    if name == "torchrun":
+        return True
+    module = words[words.index("-m") + 1 :][:1] if "-m" in words else []
+    return bool(_PYTHON.fullmatch(name)) and bool(set(module) & _TORCHRUN_MODULES)

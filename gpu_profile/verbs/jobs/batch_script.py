@@ -1,0 +1,54 @@
+"""profile --manifest: the launcher and the words of a user's own batch script."""
+
+from pathlib import Path
+
+from gpu_profile.cli.options.jobs import ProfileOptions
+from gpu_profile.cli.options.shared import LAUNCHER_OPTIONS
+from gpu_profile.declared.launchers import LAUNCHERS
+from gpu_profile.errors import SettingsError
+from gpu_profile.job import Job, NsysPlan
+from gpu_profile.manifest.batch_script import BatchScript, has_mark
+from gpu_profile.manifest.manifest_launcher import ScriptLauncher
+from gpu_profile.progress import Progress
+from gpu_profile.verbs.jobs.manifest import refuse_decided
+
+_OF_SUBMITTING = {"login", "sbatch-args"}
+"""Flags of launchers that say how a script is submitted. What it asks for is its own."""
+
+
+def find_mark(text: str) -> str:
+    """Return what begins the lines that a scheduler reads in a text: `#SBATCH`; "" for others."""
+    marks = [row.mark for row in LAUNCHERS.values() if row.mark]
+    return next((mark for mark in marks if has_mark(text, mark)), "")
+
+
+def read_script(options: ProfileOptions, text: str) -> BatchScript:
+    """Return the script of --manifest. Raises SettingsError for flags that it decides."""
+    others = (option for option in LAUNCHER_OPTIONS if option.name not in _OF_SUBMITTING)
+    given = {f"--{option.name}": options.value_of(option) for option in others}
+    of_objects = {
+        "--container": options.container,
+        "--template": options.template,
+        "--yes": options.yes,
+    }
+    refuse_decided(options, {**given, "--gpus": False, "--gpus-per-node": False})
+    for flag in (flag for flag, value in of_objects.items() if value):
+        raise SettingsError(f"{flag} is of Kubernetes objects", "Leave it out")
+    name = Path(options.manifest).name
+    return BatchScript(name=name, text=text, mark=find_mark(text), words=tuple(options.words))
+
+
+def describe_script(script: BatchScript) -> str:
+    """Return the line on how ranks are found in a script: `train.sbatch runs as it is: …`."""
+    ways = "one report a rank that srun, mpirun or torchrun starts"
+    return f"{script.name} runs as it is: {ways}"
+
+
+def show_script(job: Job, plan: NsysPlan, launcher: ScriptLauncher, script: BatchScript) -> None:
+    """Print what is added to the lines that the scheduler reads, and what runs the script."""
+    print(f"# {describe_script(script)}")
+    print(launcher.compare_script(job, plan), end="")
+
+
+def tell_script(script: BatchScript) -> None:
+    Progress().say(describe_script(script))
