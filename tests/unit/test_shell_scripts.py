@@ -8,7 +8,7 @@ import re
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
-FOLDERS = ("inv", ".ci", "Container-Root", "k8s", "tests/image", "tests/live")
+FOLDERS = ("inv", ".ci", "actions", "Container-Root", "k8s", "tests/image", "tests/live")
 _SHELL = re.compile(rb"\A#!.*\b(ba)?sh\b|^# shellcheck shell=|/bin/bash\b", re.MULTILINE)
 _JOINED = re.compile(r"\\\n|(?<=\|)\s*\n\s*")
 _EARLY = re.compile(

@@ -9,6 +9,7 @@ from gpu_profile.analysis.compare import compare as comparison
 from gpu_profile.analysis.compare import formats
 from gpu_profile.analysis.compare.rank_sets import check_ranks
 from gpu_profile.analysis.compare.samples import Metric
+from gpu_profile.analysis.store.files.open_report import is_url
 from gpu_profile.cli.flags import load_settings
 from gpu_profile.cli.options.reading import CompareOptions
 from gpu_profile.cli.paths import output_file
@@ -93,6 +94,6 @@ def _open_run(side: str, run_name: str, choice: ReportChoice, settings: Settings
 
 
 def _choose_reports(choice: ReportChoice, run_name: str) -> ReportChoice:
-    """Return the choice of a run by its path, or by its id."""
-    is_path = Path(run_name).exists()
+    """Return the choice of a run by its path, by a report's URL, or by its id."""
+    is_path = is_url(run_name) or Path(run_name).exists()
     return replace(choice, report=(run_name,)) if is_path else replace(choice, run=run_name)

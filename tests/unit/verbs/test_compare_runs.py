@@ -71,6 +71,9 @@ def test_what_cannot_be_compared_is_refused(runs: Path, tmp_path: Path) -> None:
     done = invoke("compare", *sides(runs, "a", "d"), "--set=COMPARE_SPREAD=wide", directory=runs)
     assert (done.returncode, done.stdout) == (2, "")
     assert "COMPARE_SPREAD" in done.stderr
+    done = invoke("compare", *sides(runs, "", "d"), "--base=s3:///x.sqlite", directory=runs)
+    assert done.returncode == 6
+    assert "s3:///x.sqlite" in done.stderr
     empty = tmp_path / "empty"
     shutil.copytree(runs / "b", empty)
     (empty / "rank0.h.sqlite").write_bytes(b"")

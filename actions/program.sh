@@ -1,0 +1,22 @@
+# shellcheck shell=bash
+# Sourced: gpu_profile runs the program of this checkout, in an environment with the locked packages.
+# GPU_PROFILE=/usr/local/bin/gpu-profile takes one that is there.
+
+here=$(cd -- "$(dirname -- "${BASH_SOURCE[0]}")/.." && pwd)
+work=$(mktemp -d "${RUNNER_TEMP:-/tmp}/gpu-profile.XXXXXX")
+trap 'rm -rf -- "$work"' EXIT
+
+prepare() {
+  [[ -z ${GPU_PROFILE-} ]] || return 0
+  python3 -m venv "$work/venv"
+  "$work/venv/bin/python" -m pip install --quiet --disable-pip-version-check \
+    --require-hashes -r "$here/requirements.txt"
+}
+
+gpu_profile() {
+  if [[ -n ${GPU_PROFILE-} ]]; then
+    "$GPU_PROFILE" "$@"
+  else
+    PYTHONPATH=$here "$work/venv/bin/python" "$here/actions/gpu-profile" "$@"
+  fi
+}
