@@ -57,7 +57,8 @@ def judge_run(
     notes = list(chain.from_iterable(judgement.unjudged for judgement in judged))
     if views and not any(view.has_steps for view in views):
         findings, notes = _of_recording(findings, notes)
-    facts_of_run = overview(views, list(chain.from_iterable(part.hosts for part in parts)))
+    hosts = list(chain.from_iterable(part.hosts for part in parts))
+    facts_of_run = overview(views, hosts, next((part.utc for part in parts if part.utc), 0))
     notes += [f"single steps: {reason}" for reason in facts_of_run.no_steps]
     shadow = None if isinstance(replay, str) else find_shadow(replay, control_ms)
     plan = replay if isinstance(replay, str) else make_plan(replay, shadow)

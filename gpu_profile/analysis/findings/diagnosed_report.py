@@ -11,6 +11,7 @@ from gpu_profile.analysis.findings.facts.common import CommonFacts, collect_comm
 from gpu_profile.analysis.findings.table import RULES
 from gpu_profile.analysis.findings.view import UNSEEN_SHARE
 from gpu_profile.analysis.host.work import load_host_record
+from gpu_profile.analysis.multi_report.clocks import read_session_start
 from gpu_profile.analysis.replay.rank.build_graph import build_rank_graph
 from gpu_profile.analysis.replay.rank.rank_graph import NoGraph, RankGraph
 from gpu_profile.analysis.replay.run_replay import Replay, prepare_replay
@@ -31,12 +32,14 @@ class DiagnosedReport:
     """The facts of one report; small and picklable.
 
     `hosts`: for a report without GPU work, (rank, steps by the host's clock) of each process.
+    `utc`: ns since 1970 at time 0 of the run's clock, 0 where the report does not say it.
     """
 
     ranks: tuple[RankFacts, ...]
     health: ReportHealth
     hosts: tuple[tuple[int, Steps], ...] = ()
     graphs: tuple[RankGraph | NoGraph, ...] = ()
+    utc: int = 0
 
 
 def collect_report_facts(database: Database, scope: Scope) -> DiagnosedReport:
@@ -54,7 +57,9 @@ def collect_report_facts(database: Database, scope: Scope) -> DiagnosedReport:
     by_host = tuple((rank, host_steps(ranges)) for rank, ranges in hosts)
     health = replace(report_health(database, activities), joined=scope.joined)
     graphs = (build_rank_graph(one, database, scope.offset_ns) for one in activities)
-    return DiagnosedReport(ranks, health, by_host, tuple(graphs))
+    started = read_session_start(database)
+    utc = started - scope.offset_ns if started else 0
+    return DiagnosedReport(ranks, health, by_host, tuple(graphs), utc)
 
 
 def replay_parts(parts: Sequence[DiagnosedReport], clock_error_ns: int = 0) -> Replay | str:

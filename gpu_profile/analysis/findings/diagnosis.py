@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 
 from gpu_profile.analysis.findings.finding import Finding, drop_lone_rank
 from gpu_profile.analysis.findings.overview import Overview
+from gpu_profile.analysis.findings.requests.join import RequestFacts
 from gpu_profile.analysis.findings.table import RULES
 from gpu_profile.analysis.replay.plan import Plan
 from gpu_profile.printable import name_program, printable
@@ -25,12 +26,14 @@ COLUMNS = (
 class Diagnosis:
     """`findings`, the one with most time to save first; `unjudged`: what could not be judged, and
     why; `overview`: start-up and step times. `plan`: what to do first, or why that is not known.
+    `requests`: of a log of the server's requests.
     """
 
     findings: tuple[Finding, ...]
     unjudged: tuple[str, ...]
     overview: Overview = field(default_factory=Overview)
     plan: Plan | str = ""
+    requests: RequestFacts | None = None
 
     def with_cost(self, cost: str) -> "Diagnosis":
         """Add the cost of tracing to the findings about launches.
@@ -68,6 +71,7 @@ class Diagnosis:
             "findings": [finding.as_json() for finding in self.findings],
             "unjudged": list(self.unjudged),
             **self.describe_plan(),
+            **({"requests": self.requests.as_json()} if self.requests else {}),
         }
         return json.dumps(document, indent=2)
 
@@ -76,6 +80,11 @@ class Diagnosis:
         if isinstance(self.plan, str):
             return {"plan": None, "why_no_plan": self.plan}
         return {"plan": self.plan.as_json()}
+
+    def to_overview(self) -> Iterator[str]:
+        """The facts of the run, and of its requests, a line each."""
+        yield from self.overview.to_lines()
+        yield from self.requests.to_lines() if self.requests else ()
 
     def to_text(self) -> str:
         """The findings as text; one line if there are none."""

@@ -10,6 +10,7 @@ from gpu_profile.analysis.activity.start_up import FIRST_STEPS
 from gpu_profile.analysis.activity.steps import Steps
 from gpu_profile.analysis.arrays.types import IntArray
 from gpu_profile.analysis.findings.finding import drop_lone_rank, format_ranks
+from gpu_profile.analysis.findings.requests.times import IterationTimes, find_iteration_times
 from gpu_profile.analysis.findings.token_budget import BudgetFacts, find_budget
 from gpu_profile.analysis.findings.view import RankView
 
@@ -81,7 +82,8 @@ class StepFacts:
 @dataclass(frozen=True)
 class Overview:
     """The facts of a run. `no_steps`: why some ranks have no steps, e.g. "rank 0: 3 operations
-    were launched". `is_alone`: the run has rank 0 alone, so that no text has to name a rank.
+    were launched". `iterations`: of an engine, in Unix time. `is_alone`: the run has rank 0 alone,
+    so that no text has to name a rank.
     """
 
     start_up: StartUpFacts | None = None
@@ -89,6 +91,7 @@ class Overview:
     no_steps: tuple[str, ...] = field(default=())
     is_alone: bool = False
     budget: BudgetFacts | None = None
+    iterations: IterationTimes | None = None
 
     def to_lines(self) -> Iterator[str]:
         """The known facts, one line each."""
@@ -103,8 +106,12 @@ class Overview:
         return drop_lone_rank(line) if self.is_alone else line
 
 
-def overview(views: Sequence[RankView], hosts: Sequence[tuple[int, Steps]] = ()) -> Overview:
-    """The facts of a run; without GPU work those of `hosts`, pairs of (rank, steps)."""
+def overview(
+    views: Sequence[RankView], hosts: Sequence[tuple[int, Steps]] = (), utc: int = 0
+) -> Overview:
+    """The facts of a run; without GPU work those of `hosts`, pairs of (rank, steps). `utc`: as of
+    DiagnosedReport.
+    """
     if not views:
         return Overview(step=_host_step(hosts), is_alone=[rank for rank, _ in hosts] == [0])
     stepping = [view for view in views if view.has_steps]
@@ -117,6 +124,7 @@ def overview(views: Sequence[RankView], hosts: Sequence[tuple[int, Steps]] = ())
         no_steps=tuple(_reasons([view for view in views if not view.has_steps])),
         is_alone=[view.rank for view in views] == [0],
         budget=find_budget(stepping),
+        iterations=find_iteration_times(stepping, utc),
     )
 
 

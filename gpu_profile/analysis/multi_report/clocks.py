@@ -59,9 +59,14 @@ class Alignment:
 
 def read_clock(database: Database, host: str) -> Clock:
     """The clock of one report."""
+    return Clock(host, read_session_start(database), read_clues(database).ends)
+
+
+def read_session_start(database: Database) -> int:
+    """When the report's session started (ns since 1970); 0 where it does not say so."""
     column = integer_or_none("utcEpochNs")
     starts = [utc for (utc,) in read_records(database, "TARGET_INFO_SESSION_START_TIME", column)]
-    return Clock(host, (starts[0] or 0) if starts else 0, read_clues(database).ends)
+    return (starts[0] or 0) if starts else 0
 
 
 def align_clocks(clocks: Sequence[Clock]) -> Alignment:

@@ -41,7 +41,9 @@ class ControlOptions(VerbOptions):
 
 @dataclass(frozen=True, kw_only=True)
 class DiagnoseOptions(ControlOptions, FormatOptions, WindowOptions, SchedulerOptions, ReadOptions):
-    pass
+    requests: str = make_flag(
+        "", "log of a server's requests: JSON lines, or what a load generator wrote", kind="path"
+    )
 
 
 @dataclass(frozen=True, kw_only=True)

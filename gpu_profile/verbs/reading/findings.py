@@ -2,11 +2,13 @@
 
 import json
 from collections.abc import Callable
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 
 from gpu_profile.analysis.findings import diagnose as findings
 from gpu_profile.analysis.findings.diagnosis import Diagnosis
+from gpu_profile.analysis.findings.requests.join import judge_requests
+from gpu_profile.analysis.findings.requests.log import read_request_log
 from gpu_profile.cli.flags import load_settings
 from gpu_profile.cli.options.reading import DiagnoseOptions
 from gpu_profile.cli.options.shared import AnswerOptions
@@ -116,6 +118,7 @@ def _document(diagnosis: Diagnosis, directory: Path, page: Path | None) -> dict[
 def diagnose(options: DiagnoseOptions) -> None:
     """Print the findings in a run's reports."""
     settings = load_settings(options)
+    log = read_request_log(Path(options.requests)) if options.requests else None
     choice = ReportChoice.from_options(options)
     read = open_reading(choice, settings)
     answers = read.of([findings.FINDINGS])
@@ -124,11 +127,14 @@ def diagnose(options: DiagnoseOptions) -> None:
         read.run.alignment.residual_ns or 0,
         options.control_ms or find_control(choice, settings),
     ).with_cost(describe_tracing_cost(choice, settings))
+    if log:
+        requests = judge_requests(log, diagnosis.overview.iterations)
+        diagnosis = replace(diagnosis, requests=requests)
     form = options.format
     if form == "json":
         print(diagnosis.to_json())
     elif form == "text":
         control = describe_control(choice, settings)
-        print("\n".join((*diagnosis.overview.to_lines(), *control, diagnosis.to_text())))
+        print("\n".join((*diagnosis.to_overview(), *control, diagnosis.to_text())))
     else:
         print_tables([diagnosis.to_table()], form)

@@ -1,0 +1,155 @@
+"""Join a log of requests with the iterations of the engine that answered them."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+from datetime import datetime, timezone
+
+import numpy as np
+
+from gpu_profile.analysis.findings.requests.log import Request, RequestLog
+from gpu_profile.analysis.findings.requests.times import PROMPTS, WHERE, IterationTimes
+from gpu_profile.errors import SettingsError
+from gpu_profile.printable import printable
+
+MOST_TOLD = 3
+QUANTILES = (0.5, 0.95, 0.99)
+
+
+@dataclass(frozen=True)
+class Quantiles:
+    """In ms."""
+
+    median: float
+    p95: float
+    p99: float
+
+    @classmethod
+    def of_seconds(cls, seconds: Sequence[float]) -> "Quantiles":
+        return cls(*(float(1e3 * value) for value in np.quantile(seconds or [0.0], QUANTILES)))
+
+    def __str__(self) -> str:
+        return f"{self.median:.1f} ms median, {self.p95:.1f} p95, {self.p99:.1f} p99"
+
+
+@dataclass(frozen=True)
+class SlowRequest:
+    """A request, and the place of WHERE in which it spent more than the median request did."""
+
+    id: str
+    what: str
+    ms: float
+    more_ms: float
+    where: str
+    median_ms: float
+
+    def __str__(self) -> str:
+        more = f"{self.more_ms:.1f} ms more than the median request in: {self.where}"
+        return f"{self.id}: {self.what} {self.ms:.1f} ms (median {self.median_ms:.1f}), {more}"
+
+
+@dataclass(frozen=True)
+class RequestFacts:
+    """What a log says, and of requests that the recording holds as a whole (`joined`) why they were
+    slow. `queued`: at least, until an iteration began that could hold the prompt.
+    """
+
+    count: int
+    failed: int
+    joined: int
+    tokens_a_second: float
+    first_token: Quantiles
+    between_tokens: Quantiles
+    queued: Quantiles | None
+    slowest: tuple[SlowRequest, ...]
+
+    def to_lines(self) -> Iterator[str]:
+        failed = f" ({self.failed} without an answer are left out)" if self.failed else ""
+        yield f"requests: {self.count}{failed}, {self.tokens_a_second:.1f} tokens a second"
+        yield f"   time to the first token: {self.first_token}"
+        if self.queued:
+            yield f"   of it at least queued: {self.queued}"
+        yield f"   time between tokens: {self.between_tokens}"
+        if not self.joined:
+            yield "   the log does not say when each request came, so none is given a reason"
+        yield from (printable(f"   slow: {request}") for request in self.slowest)
+
+    def as_json(self) -> dict[str, object]:
+        return asdict(self)
+
+
+def judge_requests(log: RequestLog, times: IterationTimes | None) -> RequestFacts:
+    """The facts of a log. Raises SettingsError for one of another time than the recording's."""
+    joined = _choose_joined(log, times)
+    queued = [_measure_queue(one, times) for one in joined] if times else []
+    slowest = _find_slowest(joined, times) if times else ()
+    return RequestFacts(
+        count=len(log.waits),
+        failed=log.failed,
+        joined=len(joined),
+        tokens_a_second=log.tokens_a_second,
+        first_token=Quantiles.of_seconds(log.waits),
+        between_tokens=Quantiles.of_seconds(log.betweens),
+        queued=Quantiles.of_seconds(queued) if queued else None,
+        slowest=slowest,
+    )
+
+
+def _choose_joined(log: RequestLog, times: IterationTimes | None) -> list[Request]:
+    """The requests that the recording holds from their arrival to their end."""
+    if not log.requests:
+        return []
+    if times is None:
+        what = "the reports hold no iterations of an engine with Unix times"
+        raise SettingsError(what, "Leave --requests out; docs/serving.md says what is needed")
+    start, end = float(times.start[0]) / 1e9, float(times.end[-1]) / 1e9
+    low, high = min(r.arrival for r in log.requests), max(r.end for r in log.requests)
+    if high <= start or end <= low:
+        what = f"the requests are of {_tell(low)} to {_tell(high)}, the recording of {_tell(start)}"
+        raise SettingsError(f"{what} to {_tell(end)}", "Use the log of the recorded time")
+    first = float(times.host_start[0]) / 1e9
+    return [one for one in log.requests if first <= one.arrival and one.first_token <= end]
+
+
+def _tell(seconds: float) -> str:
+    return datetime.fromtimestamp(seconds, timezone.utc).strftime("%Y-%m-%d %H:%M:%S UTC")
+
+
+def _measure_queue(request: Request, times: IterationTimes) -> float:
+    """Seconds from the arrival to the first iteration that could hold the prompt."""
+    arrival = round(request.arrival * 1e9)
+    begin = times.find_prompt(arrival)
+    wait = request.wait_s
+    return wait if begin is None else min(wait, max(0.0, (begin - arrival) / 1e9))
+
+
+def _find_slowest(requests: Sequence[Request], times: IterationTimes) -> tuple[SlowRequest, ...]:
+    """The slowest by the time to the first token, then by the time between tokens."""
+    spans = [(round(one.arrival * 1e9), round(one.first_token * 1e9), 1) for one in requests]
+    slow = _compare(requests, times, spans, "first token after")
+    longer = [one for one in requests if one.tokens > 1 and one.end * 1e9 <= times.end[-1]]
+    spans = [(round(one.first_token * 1e9), round(one.end * 1e9), one.tokens - 1) for one in longer]
+    return (*slow, *_compare(longer, times, spans, "between tokens"))
+
+
+def _compare(
+    requests: Sequence[Request],
+    times: IterationTimes,
+    spans: Sequence[tuple[int, int, int]],
+    what: str,
+) -> tuple[SlowRequest, ...]:
+    """The requests with the longest spans (start, end, tokens in it), each with what took longer
+    than for the median request.
+    """
+    if len(requests) < MOST_TOLD:
+        return ()
+    spent = np.array([times.sum_between(a, b) / count for a, b, count in spans]) / 1e6
+    total, usual = spent.sum(axis=1), np.median(spent, axis=0)
+    rows = np.argsort(-total, kind="stable")[:MOST_TOLD].tolist()
+    middle, told = float(np.median(total)), list[SlowRequest]()
+    for row in rows:
+        more = spent[row] - usual
+        place = int(np.argmax(more))
+        where = WHERE[place] if WHERE[place] != PROMPTS else f"{PROMPTS}, its own and others'"
+        numbers = float(total[row]), float(more[place])
+        told.append(SlowRequest(requests[row].id, what, *numbers, where, middle))
+    return tuple(told)

@@ -1,0 +1,154 @@
+"""Read a log of requests: JSON lines, or what the load generators of engines write."""
+
+import json
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from gpu_profile.errors import SettingsError
+
+MOST_BYTES = 256 * 2**20
+KEYS = ("id", "arrival", "first_token", "end", "tokens")
+FORM = (
+    'Use a line a request: {"id": "a", "arrival": 1790000000.1, "first_token": 1790000000.3, '
+    '"end": 1790000002.5, "tokens": 80}, times in Unix seconds'
+)
+# Unix seconds from 2001 to 2286: milliseconds and clocks that count from a machine's start are not.
+EARLIEST, LATEST = 1e9, 1e10
+_DETAILS = ("ttfts", "itls", "output_lens")
+"""Lists, an entry a request: `vllm bench serve --save-result --save-detailed`, benchmark_serving of
+TensorRT-LLM with the same flags, and SGLang's bench_serving with --output-details. Their start
+times, where there are any, count from the machine's start (time.perf_counter).
+"""
+
+
+@dataclass(frozen=True)
+class Request:
+    """A request that was answered; times in Unix seconds."""
+
+    id: str
+    arrival: float
+    first_token: float
+    end: float
+    tokens: int
+
+    @property
+    def wait_s(self) -> float:
+        """The time to the first token."""
+        return self.first_token - self.arrival
+
+    @property
+    def between_s(self) -> float:
+        """The mean time between two tokens; 0 of a single token."""
+        return (self.end - self.first_token) / (self.tokens - 1) if self.tokens > 1 else 0.0
+
+
+@dataclass(frozen=True)
+class RequestLog:
+    """`requests` have times; a load generator says only seconds: `waits` to the first tokens and
+    `betweens` of tokens. `failed`: requests without an answer, which are left out.
+    """
+
+    requests: tuple[Request, ...]
+    waits: tuple[float, ...]
+    betweens: tuple[float, ...]
+    tokens_a_second: float
+    failed: int = 0
+
+
+def read_request_log(path: Path) -> RequestLog:
+    """The log. Raises SettingsError for a file that is none, with the line that is wrong."""
+    try:
+        if path.is_file() and path.stat().st_size > MOST_BYTES:
+            what = f"{path} has more than {MOST_BYTES >> 20} MiB"
+            raise SettingsError(what, "Leave out the lines of requests before the recording")
+        text = path.read_text(encoding="utf-8") if path.is_file() else None
+    except (OSError, UnicodeDecodeError) as error:
+        raise SettingsError(f"{path} cannot be read as text", FORM) from error
+    if text is None:
+        raise SettingsError(f"--requests {path} is no file", "Name a log of requests")
+    documents = list(_parse(path, text))
+    if not documents:
+        raise SettingsError(f"{path} holds no request", FORM)
+    last = documents[-1][1]
+    if "ttfts" in last or "request_throughput" in last:
+        return _read_generator(path, last)
+    return _read_lines(path, documents)
+
+
+def _parse(path: Path, text: str) -> Iterator[tuple[int, Mapping[str, Any]]]:
+    """Yield (line, object): each line is an object, or the whole text is one."""
+    try:
+        whole = json.loads(text)
+    except ValueError:
+        whole = None
+    if isinstance(whole, dict):
+        yield 1, whole
+        return
+    for number, line in enumerate(text.splitlines(), 1):
+        if not line.strip():
+            continue
+        try:
+            value = json.loads(line)
+        except (ValueError, RecursionError):
+            value = None
+        if not isinstance(value, dict):
+            raise SettingsError(f"line {number} of {path} is no JSON object", FORM)
+        yield number, value
+
+
+def _read_lines(path: Path, documents: Sequence[tuple[int, Mapping[str, Any]]]) -> RequestLog:
+    requests = [_read_request(path, *one) for one in documents if not _has_failed(one[1])]
+    if not requests:
+        raise SettingsError(f"{path}: no request has been answered", "Load the server longer")
+    span = max(one.end for one in requests) - min(one.arrival for one in requests)
+    return RequestLog(
+        tuple(requests),
+        tuple(one.wait_s for one in requests),
+        tuple(one.between_s for one in requests if one.tokens > 1),
+        sum(one.tokens for one in requests) / max(span, 1e-9),
+        len(documents) - len(requests),
+    )
+
+
+def _has_failed(line: Mapping[str, Any]) -> bool:
+    return "first_token" in line and line["first_token"] is None
+
+
+def _read_request(path: Path, number: int, line: Mapping[str, Any]) -> Request:
+    if missing := [key for key in KEYS if key not in line]:
+        raise SettingsError(f"line {number} of {path} lacks {', '.join(missing)}", FORM)
+    arrival, first, end, tokens = (line[key] for key in KEYS[1:])
+    if not all(map(_is_number, (arrival, first, end, tokens))) or tokens < 1:
+        raise SettingsError(f"line {number} of {path}: a time or tokens is no number", FORM)
+    if not EARLIEST <= arrival <= first <= end <= LATEST:
+        what = f"line {number} of {path}: arrival, first_token and end do not rise, or are not "
+        raise SettingsError(f"{what}in Unix seconds", FORM)
+    return Request(str(line["id"]), float(arrival), float(first), float(end), int(tokens))
+
+
+def _is_number(value: object) -> bool:
+    is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
+    return is_number and math.isfinite(float(str(value)))
+
+
+def _read_generator(path: Path, document: Mapping[str, Any]) -> RequestLog:
+    """What a load generator says of its requests; of a file of several runs the last one."""
+    if any(not isinstance(document.get(key), list) for key in _DETAILS):
+        hint = "Add --save-detailed (vLLM, TensorRT-LLM) or --output-details (SGLang)"
+        raise SettingsError(f"{path} has no times of single requests", hint)
+    waits, betweens, lengths = (document[key] for key in _DETAILS)
+    answered = [row for row, tokens in enumerate(lengths) if _is_number(tokens) and tokens > 0]
+    try:
+        first = [float(waits[row]) for row in answered]
+        later = [float(gap) for row in answered for gap in betweens[row]]
+        tokens = sum(int(lengths[row]) for row in answered)
+        rate = tokens / float(document["duration"])
+    except (IndexError, KeyError, TypeError, ValueError, ZeroDivisionError) as error:
+        hint = "Use the file as the load generator wrote it"
+        raise SettingsError(f"{path}: its lists of times do not fit together", hint) from error
+    if not answered:
+        raise SettingsError(f"{path}: no request has been answered", "Load the server longer")
+    return RequestLog((), tuple(first), tuple(later), rate, len(lengths) - len(answered))

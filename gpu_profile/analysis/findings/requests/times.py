@@ -1,0 +1,62 @@
+"""When an engine's iterations ran, in Unix time: what requests are joined with."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from gpu_profile.analysis.activity.serving.budget import IDLE, NOT_SEEN, WORK
+from gpu_profile.analysis.activity.serving.marks import MIXED, PREFILL
+from gpu_profile.analysis.arrays.types import Flags, IntArray
+from gpu_profile.analysis.findings.view import RankView
+
+PROMPTS = "the GPU's work in iterations with prompts"
+DECODING = "the GPU's work in other iterations"
+LAUNCHES = "launches and waits between the GPU's work"
+HOST = "the host between two iterations"
+NO_WORK = "no iteration"
+WHERE = (PROMPTS, DECODING, LAUNCHES, HOST, NO_WORK)
+"""Where the time of a request goes. NO_WORK: no iteration ran, though the request was there."""
+
+
+@dataclass(frozen=True, eq=False)
+class IterationTimes:
+    """All iterations of one rank; times in ns since 1970. `parts`: ns by iteration, a column for
+    each of WHERE but the last.
+    """
+
+    start: IntArray
+    end: IntArray
+    host_start: IntArray
+    holds_prompts: Flags
+    parts: IntArray
+
+    def sum_between(self, start: int, end: int) -> IntArray:
+        """ns by WHERE between two times. Of an iteration that is cut, each part counts alike."""
+        low, high = np.searchsorted(self.end, start, "right"), np.searchsorted(self.start, end)
+        rows = slice(int(low), max(int(low), int(high)))
+        length = np.maximum(self.end[rows] - self.start[rows], 1)
+        inside = np.minimum(self.end[rows], end) - np.maximum(self.start[rows], start)
+        share = np.clip(inside / length, 0.0, 1.0)
+        parts = np.rint((self.parts[rows] * share[:, None]).sum(axis=0)).astype(np.int64)
+        return np.append(parts, max(0, end - start - int(parts.sum())))
+
+    def find_prompt(self, time: int) -> int | None:
+        """When the first iteration with prompts began that the host began behind this time."""
+        rows = np.flatnonzero(self.holds_prompts & (self.host_start >= time))
+        return int(self.start[rows[0]]) if len(rows) else None
+
+
+def find_iteration_times(views: Sequence[RankView], utc: int) -> IterationTimes | None:
+    """The iterations of the rank with most of them; None without iterations or Unix time."""
+    with_budget = [view for view in views if view.common.budget is not None]
+    if not with_budget or not utc:
+        return None
+    view = max(with_budget, key=lambda one: len(one.states.steps))
+    steps, budget = view.states.steps.moved(utc), view.common.budget
+    assert budget is not None
+    prompts = (steps.kind == PREFILL) | (steps.kind == MIXED)
+    work, host = budget.of(*WORK, NOT_SEEN), budget.of("host")
+    others = budget.of(*(name for name in IDLE if name != "host"))
+    parts = np.stack((work * prompts, work * ~prompts, others, host), axis=1)
+    return IterationTimes(steps.start, steps.end, steps.host_start, prompts, parts)

@@ -1,0 +1,125 @@
+"""Logs of requests: read, refused, and joined with the iterations that answered them."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from gpu_profile.analysis.findings.requests.join import RequestFacts, judge_requests
+from gpu_profile.analysis.findings.requests.log import read_request_log
+from gpu_profile.analysis.findings.requests.times import IterationTimes
+from gpu_profile.analysis.store.files.open_report import open_report
+from gpu_profile.errors import SettingsError
+from gpu_profile.schemas import load_schema
+from tests.generator.serving import Server, serve
+from tests.invoked import invoke
+from tests.reading import diagnose_reports
+
+LINE = {"id": "a", "arrival": 1.79e9, "first_token": 1.79e9 + 1, "end": 1.79e9 + 3, "tokens": 5}
+GENERATED = {
+    "duration": 4.0,
+    "request_throughput": 0.5,
+    "output_lens": [3, 0, 5],
+    "ttfts": [0.25, 0.0, 0.75],
+    "itls": [[0.01, 0.03], [], [0.02, 0.02, 0.02, 0.02]],
+    "errors": ["", "timeout", ""],
+}
+"""The lists of `vllm bench serve --save-detailed`, and of SGLang's --output-details."""
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    """The report and the log of a server with a slow host."""
+    folder = tmp_path_factory.mktemp("served")
+    run = serve(Server(requests=12, gap_us=2000, chunk=512))
+    return run.save(folder), run.save_requests(folder / "log.jsonl")
+
+
+def test_requests_are_joined_with_iterations(served: tuple[Path, Path]) -> None:
+    report, path = served
+    with open_report(str(report)) as database:
+        times = diagnose_reports(database).overview.iterations
+    log = read_request_log(path)
+    facts = judge_requests(log, times)
+    lines = [json.loads(line) for line in path.read_text().splitlines()]
+    waits = [line["first_token"] - line["arrival"] for line in lines]
+    assert facts.first_token.median == pytest.approx(1e3 * np.median(waits))
+    assert facts.tokens_a_second == pytest.approx(
+        sum(line["tokens"] for line in lines)
+        / (max(line["end"] for line in lines) - min(line["arrival"] for line in lines))
+    )
+    # A request that comes before the first iteration is not in the recording as a whole.
+    assert facts.joined in (facts.count, facts.count - 1)
+    assert len(facts.slowest) == 6
+    assert facts.slowest[0].ms == pytest.approx(1e3 * max(waits), rel=0.01)
+    assert all(slow.more_ms > 0 for slow in facts.slowest)
+    assert "iterations with prompts" in facts.slowest[0].where
+
+
+def test_the_verb_prints_requests(served: tuple[Path, Path], tmp_path: Path) -> None:
+    report, path = served
+    words = ("diagnose", "--report", str(report), "--requests", str(path))
+    printed = invoke(*words, directory=tmp_path).stdout
+    assert "requests: 12, " in printed
+    document = json.loads(invoke(*words, "--format", "json", directory=tmp_path).stdout)["requests"]
+    wanted = load_schema("findings")["properties"]["requests"]["required"]
+    assert sorted(document) == sorted(wanted)
+
+
+def test_a_request_of_one_iteration_is_split_by_what_ran() -> None:
+    start = np.array([0, 100, 200], np.int64)
+    parts = np.array([[80, 0, 10, 10], [0, 60, 20, 20], [0, 60, 20, 20]], np.int64)
+    prompts = np.array([True, False, False])
+    times = IterationTimes(start, start + 100, start, prompts, parts)
+    assert times.sum_between(0, 300).tolist() == [80, 120, 50, 50, 0]
+    assert times.sum_between(150, 250).tolist() == [0, 60, 20, 20, 0]
+    assert times.sum_between(250, 400).tolist() == [0, 30, 10, 10, 100]
+
+
+def read(folder: Path, text: str) -> RequestFacts:
+    (folder / "log").write_text(text)
+    return judge_requests(read_request_log(folder / "log"), None)
+
+
+@pytest.mark.parametrize("lead", ["", '{"request_throughput": 1, "ttfts": []}\n'])
+def test_the_output_of_a_load_generator_is_read(lead: str, tmp_path: Path) -> None:
+    facts = read(tmp_path, lead + json.dumps(GENERATED))
+    assert (facts.count, facts.failed, facts.joined) == (2, 1, 0)
+    assert facts.first_token.median == pytest.approx(500)
+    assert facts.between_tokens.median == pytest.approx(20)
+    assert facts.tokens_a_second == 2
+    assert "the log does not say when each request came" in "\n".join(facts.to_lines())
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("", "holds no request"),
+        ("[1]", "line 1 of"),
+        (json.dumps(LINE) + "\n{", "line 2 of"),
+        (json.dumps({"id": 1}), "lacks arrival, first_token, end, tokens"),
+        (json.dumps({**LINE, "tokens": True}), "a time or tokens is no number"),
+        (json.dumps({**LINE, "arrival": "x"}), "a time or tokens is no number"),
+        (json.dumps({**LINE, "end": 1.79e9 - 1}), "do not rise, or are not in Unix seconds"),
+        (json.dumps({**LINE, "arrival": 12.0}), "do not rise, or are not in Unix seconds"),
+        (json.dumps({**LINE, "first_token": None}), "no request has been answered"),
+        (json.dumps({"request_throughput": 2}), "has no times of single requests"),
+        (json.dumps({**GENERATED, "ttfts": [0.1]}), "lists of times do not fit together"),
+        (json.dumps({**GENERATED, "duration": 0}), "lists of times do not fit together"),
+    ],
+)
+def test_a_log_that_is_none_is_refused(text: str, told: str, tmp_path: Path) -> None:
+    with pytest.raises(SettingsError, match=told):
+        read(tmp_path, text)
+
+
+def test_a_log_of_another_time_is_refused(served: tuple[Path, Path], tmp_path: Path) -> None:
+    earlier = {key: 1.78e9 for key in ("arrival", "first_token", "end")}
+    (tmp_path / "log").write_text(json.dumps({**LINE, **earlier}))
+    words = ("diagnose", "--report", str(served[0]), "--requests")
+    refused = invoke(*words, str(tmp_path / "log"), directory=tmp_path)
+    assert refused.returncode == 2
+    assert "the requests are of 2026-05-28" in refused.stderr
+    assert "Use the log of the recorded time" in refused.stderr
+    assert invoke(*words, str(tmp_path), directory=tmp_path).returncode == 2
