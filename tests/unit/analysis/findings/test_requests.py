@@ -115,7 +115,7 @@ def test_a_log_that_is_none_is_refused(text: str, told: str, tmp_path: Path) -> 
 
 
 def test_a_log_of_another_time_is_refused(served: tuple[Path, Path], tmp_path: Path) -> None:
-    earlier = {key: 1.78e9 for key in ("arrival", "first_token", "end")}
+    earlier = dict.fromkeys(("arrival", "first_token", "end"), 1780000000.0)
     (tmp_path / "log").write_text(json.dumps({**LINE, **earlier}))
     words = ("diagnose", "--report", str(served[0]), "--requests")
     refused = invoke(*words, str(tmp_path / "log"), directory=tmp_path)
