@@ -3,13 +3,15 @@
 
     python3 record_window.py request DIR --seconds S [--steps N] [--ranks all|0,3] [--lead S]
     python3 record_window.py await DIR NUMBER
+    python3 record_window.py schedule DIR --every S --keep N --seconds S [--ranks all|0,3]
     python3 record_window.py armed DIR
     python3 record_window.py request DIR --seconds S --number 3 --start T --names rank0.host,…
 
 `request` prints {"window": 3, "names": ["rank0.host"], "start": …}: all these ranks begin at that
 time. `await` returns when each has answered, with {"answers": {"rank0.host": {"state": "done"}}}.
 A rank whose agent is gone has lost its window. With --steps it ends behind N whole steps, and
-behind S seconds at the latest. DIR is the run directory of a job of this machine.
+behind S seconds at the latest. `schedule` has the agents record by themselves; with `--every 0` no
+longer. DIR is the run directory of a job of this machine.
 
 Where a job has several pods, each with a DIR of its own, `armed` prints this host's ranks, the last
 window and the clock, `request` gets what was chosen from the answers of all, and `await --here`
@@ -29,6 +31,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import window_files
+import window_schedule
 from job_state import RefusedError, require_own
 from process_tree import LONGEST_S
 
@@ -39,6 +42,7 @@ _POLL_S = 0.1
 _GRACE_S = 2.0  # an agent that has ended writes its last answer before it drops its lock
 _SHARED_S = 1.0
 _RANK = re.compile(r"rank(\d+)\.")
+END_IT = "`invoke record --every off` ends that"
 NO_STEPS = "no step of it is marked. Use --seconds 5"
 BUSY = "another window of this job is being asked for. Try again in a second"
 NOT_ARMED = (
@@ -63,6 +67,16 @@ def request(job: Path, window: Mapping[str, float], ranks: str, lead_s: float) -
     with held_for_request(folder):
         facts = {"start": time.time() + lead_s, **window, "names": names}
         return write_request(folder, 1 + find_last(job), facts)
+
+
+def end_schedule(job: Path) -> dict[str, Any]:
+    """End a schedule, and wait for the window that is being recorded."""
+    folder = job / window_files.FOLDER
+    window_schedule.end_schedule(folder)
+    deadline = time.time() + LONGEST_S
+    for number, name in window_schedule.list_open(folder):
+        await_answer(folder, number, name, deadline)
+    return {"window": find_last(job)}
 
 
 def list_missing_steps(folder: Path, names: Sequence[str]) -> list[str]:
@@ -101,7 +115,15 @@ def held_for_request(folder: Path, wait_s: float = 0.0) -> Iterator[None]:
 
 
 def write_request(folder: Path, number: int, facts: Mapping[str, Any]) -> dict[str, Any]:
-    window_files.write(window_files.request_file(folder, number), facts)
+    """Write a request, or the schedule that `facts` are. Raises RefusedError beside a schedule."""
+    schedule = window_schedule.read_schedule(folder)
+    ours = {"first": number, **facts}
+    if schedule and schedule != ours:
+        raise RefusedError(f"a window is recorded each {schedule.get('every')} s: {END_IT}", 2)
+    if "every" in facts:
+        window_schedule.write_schedule(folder, ours)
+    else:
+        window_files.write(window_files.request_file(folder, number), facts)
     return {"window": number, **facts}
 
 
@@ -121,7 +143,8 @@ def is_of_this_host(name: str) -> bool:
 def find_last(job: Path) -> int:
     """Return the number of the last window that was asked for or recorded, 0 for none."""
     asked = window_files.list_requests(job / window_files.FOLDER)
-    return max([*asked, *_list_reports(job)], default=0)
+    answered = window_schedule.find_last_answer(job / window_files.FOLDER)
+    return max([answered, *asked, *_list_reports(job)])
 
 
 def is_wanted(name: str, ranks: str) -> bool:
@@ -172,7 +195,7 @@ def await_answer(folder: Path, number: int, name: str, deadline: float) -> dict[
 
 def _parse(argv: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description="A window of a job that runs.")
-    parser.add_argument("verb", choices=("request", "await", "armed"))
+    parser.add_argument("verb", choices=("request", "schedule", "await", "armed"))
     parser.add_argument("directory", type=Path)
     parser.add_argument("window", type=int, nargs="?", default=0)
     parser.add_argument("--here", action="store_true")
@@ -181,6 +204,8 @@ def _parse(argv: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--names", default="")
     parser.add_argument("--seconds", type=float, default=5.0)
     parser.add_argument("--steps", type=int, default=0)
+    parser.add_argument("--every", type=float, default=0.0)
+    parser.add_argument("--keep", type=int, default=48)
     parser.add_argument("--ranks", default="all")
     parser.add_argument("--lead", type=float, default=2.0)
     return parser.parse_args(argv)
@@ -192,6 +217,10 @@ def _answer(job: Path, options: argparse.Namespace) -> dict[str, Any]:
     if options.verb == "await":
         return await_answers(job, options.window, here=options.here)
     window = {"seconds": options.seconds, **({"steps": options.steps} if options.steps else {})}
+    if options.verb == "schedule":
+        if not options.every:
+            return end_schedule(job)
+        window.update({"every": options.every, "keep": options.keep})
     if not options.number:
         return request(job, window, options.ranks, options.lead)
     facts = {"start": options.start, **window, "names": options.names.split(",")}

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import shelter
 import window_files
+import window_schedule
 from rank_processes import say
 from room_watch import LEAST_ROOM
 
@@ -82,10 +83,22 @@ class Windows:
             for number in window_files.list_requests(self._folder):
                 if number > answered:
                     answered = number
-                    self._answer(number)
+                    file = window_files.request_file(self._folder, number)
+                    self._answer(number, window_files.read(file))
+            answered = max(answered, self._follow_schedule(answered))
 
-    def _answer(self, number: int) -> None:
-        request = window_files.read(window_files.request_file(self._folder, number))
+    def _follow_schedule(self, answered: int) -> int:
+        """Record the window that the schedule has for now. Returns its number, 0 for none."""
+        schedule = window_schedule.read_schedule(self._folder)
+        due = window_schedule.find_due(schedule, time.time()) if schedule else None
+        if due is None or due[0] <= answered:
+            return 0
+        self._answer(due[0], {**schedule, "start": due[1]})
+        with contextlib.suppress(OSError):
+            window_schedule.remove_old(self._output, self._name, schedule)
+        return due[0]
+
+    def _answer(self, number: int, request: Mapping[str, Any]) -> None:
         if self._name not in request.get("names", ()):
             return
         facts: dict[str, Any] = {"state": "accepted"}
@@ -111,6 +124,9 @@ class Windows:
             return {"state": window_files.LOST, "why": "the program had ended"}
         if time.time() - start > _MOST_LATE_S:
             return {"state": window_files.LOST, "why": "the request came after its time"}
+        if shutil.disk_usage(str(self._output)).free < _LEAST_ROOM:
+            room = f"{self._output} has less than {_LEAST_ROOM >> 20} MB free"
+            return {"state": window_files.LOST, "why": room}
         failure = self.session.start(str(report.with_suffix("")))
         if failure:
             return {"state": window_files.LOST, "why": failure}

@@ -1,5 +1,7 @@
 """The interface of a launcher whose jobs can be recorded while they run, and the types it uses."""
 
+import math
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
@@ -13,6 +15,13 @@ AGENT = f"{CARRIED_TO}/agent/record_windows.py"
 """The file in an image of ours that records on demand. Images from before 2026-11-25 have none."""
 
 
+OFF = "off"
+"""The word of --every that ends a schedule."""
+_SECONDS = {"s": 1, "m": 60, "h": 3600}
+_BETWEEN_S = 10.0
+"""nsys takes 1 to 5 s for the report of 300,000 events, and more where the machine is busy."""
+
+
 def is_armed(job: Job) -> bool:
     return job.profile is not None and job.profile.record == "manual"
 
@@ -23,14 +32,41 @@ def make_old_image_error(image: object) -> SettingsError:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Schedule:
+    """Windows that the agents record by themselves: one each `every_s`, the latest `keep` are kept.
+
+    `every_s` 0 ends it.
+    """
+
+    every_s: float
+    keep: int
+
+
+def parse_schedule(every: str, keep: int, seconds: float) -> Schedule:
+    """Return the schedule of `10m`, for windows of so many seconds. Raises SettingsError."""
+    match = re.fullmatch(r"(\d{1,6})([smh])", every)
+    if match is None:
+        raise SettingsError(f"--every {every!r} is no time", "Use 10m, 90s or 1h; off ends it")
+    every_s = int(match[1]) * _SECONDS[match[2]]
+    if every_s < seconds + _BETWEEN_S:
+        what = f"--every {every} leaves nsys no time for its report of {seconds:g} s"
+        raise SettingsError(what, f"Use --every {math.ceil(seconds + _BETWEEN_S)}s or longer")
+    if not keep:
+        raise SettingsError("--keep 0 leaves no window", "Use --keep 48")
+    return Schedule(every_s=every_s, keep=keep)
+
+
+@dataclass(frozen=True, kw_only=True)
 class WindowRequest:
     """What to record: `seconds`, of the ranks `ranks`; none means all that are armed.
 
-    With `steps` it ends behind that many whole steps, and behind `seconds` at the latest.
+    With `steps` it ends behind that many whole steps, and behind `seconds` at the latest. With a
+    `schedule` the window is the first of many, and is not waited for.
     """
 
     seconds: float
     steps: int = 0
+    schedule: Schedule | None = None
     ranks: frozenset[int] = frozenset()
 
 

@@ -78,6 +78,8 @@ class ProfileOptions(
 class RecordOptions(JobOptions, WhereOptions):
     seconds: float = make_flag(0.0, "seconds to record", kind="number")
     steps: int = make_flag(0, "steps to record, of a program with marks", kind="count")
+    every: str = make_flag("", "have a window recorded again and again: 10m; off ends that")
+    keep: int = make_flag(48, "every: leave this many of the latest windows", kind="count")
     ranks: str = make_flag("all", "ranks to record: all, 0,3 or 0-3", kind="ranks")
 
 
@@ -93,7 +95,8 @@ class ReportsOptions(FormatOptions, SetOptions, DryRunOptions, YesOptions):
     older: str = make_flag("", "prune: those that began longer ago: 12h, 30d, 4w")
     tag: str = make_flag("", "name --run, for compare --base NAME", kind="run-name")
     untag: str = make_flag("", "take this name from its run", kind="run-name")
-    run: str = make_flag("", "tag: run id, name or handle; default: the latest")
+    trend: bool = make_flag(False, "compare the windows of --run: step, idle, communication")
+    run: str = make_flag("", "tag, trend: run id, name or handle; default: the latest")
 
 
 @dataclass(frozen=True, kw_only=True)

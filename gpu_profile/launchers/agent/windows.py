@@ -30,15 +30,23 @@ def record_window(
 ) -> Steps[Window]:
     """Have one machine's agents record. `call(*words)` runs record_window.py there."""
     ranks = ",".join(map(str, sorted(request.ranks))) or "all"
-    words = ("request", directory, *_describe_length(request), f"--ranks={ranks}")
+    words = (*_choose_verb(request, directory), *_describe_length(request), f"--ranks={ranks}")
     asked = parse_facts((yield call(*words)), "asking for a window")
+    if request.schedule:
+        return Window(number=int(asked["window"]), ranks=(), began={})
     awaited = call("await", directory, str(asked["window"]))
     return read_window(parse_facts((yield awaited), "waiting for the window"))
 
 
+def _choose_verb(request: WindowRequest, directory: str) -> tuple[str, str]:
+    return ("schedule" if request.schedule else "request", directory)
+
+
 def _describe_length(request: WindowRequest) -> tuple[str, ...]:
     steps = (f"--steps={request.steps}",) if request.steps else ()
-    return (f"--seconds={request.seconds:g}", *steps)
+    again = request.schedule
+    words = (f"--every={again.every_s:g}", f"--keep={again.keep}") if again else ()
+    return (f"--seconds={request.seconds:g}", *steps, *words)
 
 
 def record_everywhere(
@@ -48,6 +56,10 @@ def record_everywhere(
 
     `calls` has each place's Call by its name. Their clocks have to agree.
     """
+    if request.schedule and not request.schedule.every_s:
+        ended = yield from _ask(calls, "ending the windows", "schedule", directory, "--every=0")
+        last = max((int(facts["window"]) for facts in ended.values()), default=0)
+        return Window(number=last, ranks=(), began={})
     armed = yield from _ask(calls, "asking for armed ranks", "armed", directory)
     names = _choose_names(_join(armed, "names"), request)
     if request.steps:
@@ -56,8 +68,10 @@ def record_everywhere(
     number = 1 + max(int(facts["last"]) for facts in armed.values())
     start = max(float(facts["now"]) for facts in armed.values()) + _LEAD_S
     what = (f"--number={number}", f"--start={start:.3f}", *_describe_length(request))
-    words = ("request", directory, *what, f"--names={','.join(names)}")
+    words = (*_choose_verb(request, directory), *what, f"--names={','.join(names)}")
     yield from _ask(chosen, "asking for a window", *words)
+    if request.schedule:
+        return Window(number=number, ranks=(), began={})
     waiting = {
         place: call("await", directory, str(number), "--here") for place, call in chosen.items()
     }

@@ -11,7 +11,14 @@ from gpu_profile.errors import JobError, ReportError, SettingsError, ToolError
 from gpu_profile.job import parse_ranks
 from gpu_profile.job_status import JobState
 from gpu_profile.launcher import Launcher
-from gpu_profile.nsys.recorder import Recorder, Window, WindowRequest
+from gpu_profile.nsys.recorder import (
+    OFF,
+    Recorder,
+    Schedule,
+    Window,
+    WindowRequest,
+    parse_schedule,
+)
 from gpu_profile.printable import name_program
 from gpu_profile.progress import Progress
 from gpu_profile.runs import record as runs
@@ -32,6 +39,14 @@ def record(options: RecordOptions) -> None:
         raise ToolError(what, "Record them from their start: `invoke profile` without --record")
     _require_running(launcher, job_id, options.job)
     directory = runs.find_run(settings.report_dir, options.job)
+    if request.schedule:
+        number = process.drive(launcher.record(job_id, request)).number
+        if options.every != OFF:
+            _tell_schedule(request, number, directory, options)
+            return
+        process.drive(launcher.fetch(job_id, directory))
+        _tell_windows(directory)
+        return
     Progress().show(f"recording {_describe(request)}")
     window = process.drive(launcher.record(job_id, request))
     process.drive(launcher.fetch(job_id, directory))
@@ -42,9 +57,25 @@ def record(options: RecordOptions) -> None:
     print(name_program(f"`invoke diagnose --run {directory.name}` reads them; the job goes on"))
 
 
+def _tell_schedule(
+    request: WindowRequest, number: int, directory: Path, options: RecordOptions
+) -> None:
+    print(f"a window of {_describe(request)} begins each {options.every}, from {number} on")
+    again = f"`invoke record --job {directory.name} --every off` ends that and brings them"
+    print(name_program(f"the latest {options.keep} are kept; {again}"))
+
+
+def _tell_windows(directory: Path) -> None:
+    count = len({report.window for report in find_reports(directory)})
+    compare = f"`invoke reports --trend --run {directory.name}` compares them"
+    print(name_program(f"{count} windows are in {directory}; {compare}"))
+
+
 def _make_request(options: RecordOptions) -> WindowRequest:
     if not options.job:
         raise SettingsError("record needs a job", "Use --job HANDLE or --job RUN-ID")
+    if options.every == OFF:
+        return WindowRequest(seconds=0, schedule=Schedule(every_s=0, keep=0))
     if options.steps and options.seconds:
         raise SettingsError("--steps and --seconds are two lengths of a window", "Give one of them")
     seconds = options.seconds or (_LONGEST_S if options.steps else 0)
@@ -52,7 +83,8 @@ def _make_request(options: RecordOptions) -> WindowRequest:
         what = f"--seconds {seconds:g} is not from 0 to {_LONGEST_S:g}"
         raise SettingsError(what, "Use --seconds 5, or --steps 10")
     ranks = parse_ranks(options.ranks) or frozenset()
-    return WindowRequest(seconds=seconds, steps=options.steps, ranks=ranks)
+    schedule = parse_schedule(options.every, options.keep, seconds) if options.every else None
+    return WindowRequest(seconds=seconds, steps=options.steps, ranks=ranks, schedule=schedule)
 
 
 def _describe(request: WindowRequest) -> str:

@@ -15,6 +15,7 @@ from gpu_profile.runs.job_note import list_tags
 from gpu_profile.runs.record import RUN_FILE, RunRecord
 from gpu_profile.table import Cell, Column, Table
 from gpu_profile.verbs.jobs.tag_run import tag_run, untag_run
+from gpu_profile.verbs.jobs.trend import make_trend
 
 _NAMES = ("Run", "Tags", "Phase", "Launcher", "Exit code", "Reports", "MB", "Cost", "Command")
 
@@ -22,14 +23,19 @@ _NAMES = ("Run", "Tags", "Phase", "Launcher", "Exit code", "Reports", "MB", "Cos
 def reports(options: ReportsOptions) -> None:
     """Print a table of the runs in REPORT_DIR; with --prune, remove old ones after showing them.
 
-    With --tag or --untag, name a run or take the name away.
+    With --tag or --untag, name a run or take the name away; with --trend compare its windows.
     """
-    report_dir = load_settings(options).report_dir
+    settings = load_settings(options)
+    report_dir = settings.report_dir
     if options.tag or options.untag:
         _change_tags(report_dir, options)
         return
+    if options.trend:
+        print_tables([make_trend(options.run, settings)], options.format)
+        return
     if options.run:
-        raise SettingsError("--run chooses what --tag names", "Add --tag main")
+        what = "--run chooses what --tag names and --trend compares"
+        raise SettingsError(what, "Add --tag main, or --trend")
     if not options.prune and (options.older or options.keep):
         raise SettingsError("--keep and --older choose what --prune removes", "Add --prune")
     tell_left(report_dir)

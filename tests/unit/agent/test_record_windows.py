@@ -14,6 +14,7 @@ import pytest
 import record_window
 import record_windows
 import window_files
+import window_schedule
 from gpu_profile_marks.step_counter import StepCounter
 from nsys_session import Session
 from record_windows import Windows
@@ -187,6 +188,31 @@ def test_a_window_of_steps_ends_behind_whole_ones(
     StepCounter("").show(1)
     StepCounter(str(wrapper.directory / "rank0.host.steps.json")).show(1)
     assert record_window.list_missing_steps(folder, ["rank0.host", "rank1.host"]) == ["rank1.host"]
+
+
+def test_windows_come_again_and_the_latest_are_kept(wrapper: Wrapper, job: Job) -> None:
+    """On a schedule the agents need nobody who asks."""
+    words = ("--every=0.3", "--seconds=0.01", "--lead=0.1", "--keep=1")
+    begun = call(wrapper, "schedule", *words)
+    assert json.loads(begun.stdout)["window"] == 1, begun.stderr
+    while window_schedule.find_last_answer(wrapper.out / "windows") < 3:
+        time.sleep(0.05)
+    refused = call(wrapper, "request", "--seconds=1")
+    assert (refused.returncode, record_window.END_IT in refused.stderr) == (2, True)
+    last = json.loads(call(wrapper, "schedule", "--every=0").stdout)["window"]
+    reports = sorted(wrapper.out.glob("*.nsys-rep"))
+    assert (len(reports), last >= 3) == (1, True)
+    assert ask(wrapper) == last + 1
+    assert await_window(wrapper, last + 1)["state"] == "done"
+    assert reports[0].exists()
+    end(job)
+
+
+def test_when_a_window_of_a_schedule_begins() -> None:
+    schedule = {"first": 5, "start": 1000.0, "every": 600}
+    times = (990.0, 999.5, 1000.05, 1000.5, 1599.0, 2200.0)
+    due = [window_schedule.find_due(schedule, now) for now in times]
+    assert due == [None, (5, 1000.0), (5, 1000.0), None, (6, 1600.0), (7, 2200.0)]
 
 
 def test_what_is_refused(wrapper: Wrapper, job: Job) -> None:

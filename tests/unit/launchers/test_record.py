@@ -20,7 +20,14 @@ from gpu_profile.launchers.host import HostLauncher
 from gpu_profile.launchers.kubernetes.reports import copy_reports
 from gpu_profile.launchers.slurm.launcher import SlurmLauncher
 from gpu_profile.launchers.ssh import SshLauncher
-from gpu_profile.nsys.recorder import RankWindow, Recorder, Window, WindowRequest
+from gpu_profile.nsys.recorder import (
+    RankWindow,
+    Recorder,
+    Schedule,
+    Window,
+    WindowRequest,
+    parse_schedule,
+)
 from gpu_profile.settings.settings import Settings
 from tests.unit.launchers.kubernetes_objects import pod
 
@@ -156,10 +163,15 @@ def pods(fake_tool: Callable[..., object], tmp_path: Path) -> Path:
     return tmp_path / "pods"
 
 
-def record_in_pods(*names: str, ranks: frozenset[int] = frozenset(), steps: int = 0) -> Window:
+def record_in_pods(
+    *names: str,
+    ranks: frozenset[int] = frozenset(),
+    steps: int = 0,
+    schedule: Schedule | None = None,
+) -> Window:
     cluster = KubernetesCluster(namespace="team")
     calls = copy_reports.call_in_pods(cluster, [pod(name) for name in names], windows.IN_CONTAINER)
-    request = replace(REQUEST, ranks=ranks, steps=steps)
+    request = replace(REQUEST, ranks=ranks, steps=steps, schedule=schedule)
     return process.drive(windows.record_everywhere(calls, "/wd/train-1", request))
 
 
@@ -181,6 +193,35 @@ def test_a_window_of_steps_takes_marks_in_each_rank(pods: Path) -> None:
     record_in_pods("web-a", steps=10)
     asked = (pods / "web-a" / "asked").read_text()
     assert "--seconds=5 --steps=10 --names=rank0.web-a" in asked
+
+
+def test_a_schedule_is_made_in_each_pod_and_ended_there(pods: Path) -> None:
+    """It is not waited for."""
+    for folder in pods.iterdir():
+        (folder / "schedule").write_text('{"window": 2}\n')
+    again = Schedule(every_s=600, keep=48)
+    assert record_in_pods("web-a", "web-b", schedule=again).number == 3
+    assert record_in_pods("web-a", "web-b", schedule=Schedule(every_s=0, keep=0)).number == 2
+    what = "--number=3 --start=102.500 --seconds=5 --every=600 --keep=48"
+    for folder in pods.iterdir():
+        asked = (folder / "asked").read_text().splitlines()
+        assert asked[1].startswith(f"schedule /wd/train-1 {what} --names=rank0.web-a,")
+        assert asked[2:] == ["schedule /wd/train-1 --every=0"]
+    asked_here = Result(returncode=0, stdout='{"window": 3}\n')
+    request = replace(REQUEST, schedule=again)
+    window, commands = drive(
+        HostLauncher(report_dir=Path("/r")), "/r/t", asked_here, request=request
+    )
+    assert (window.number, commands[0][2], len(commands)) == (3, "schedule", 1)
+
+
+@pytest.mark.parametrize("every", ["3s", "soon", "10", "99999999m", ""])
+def test_a_time_that_is_no_schedule(every: str) -> None:
+    with pytest.raises(SettingsError, match="--every"):
+        parse_schedule(every, 48, 2.0)
+    assert parse_schedule("2m", 1, 2.0) == Schedule(every_s=120, keep=1)
+    with pytest.raises(SettingsError, match="--keep 0 leaves no window"):
+        parse_schedule("2m", 0, 2.0)
 
 
 def test_ranks_of_a_pod_that_goes_away_are_lost_and_named(pods: Path) -> None:

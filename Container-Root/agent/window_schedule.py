@@ -1,0 +1,78 @@
+"""Windows that come again each 10 minutes: when they begin, and which are kept. Python 3.8, stdlib.
+
+`windows/schedule.json` holds {"first": 5, "start": 1795.2, "every": 600, "seconds": 2, "keep": 48,
+"names": ["rank0.host"]}: window 5 begins at `start`, window 6 at `start` + 600, in all these ranks.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import re
+from typing import TYPE_CHECKING, Any
+
+import window_files
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+_FILE = "schedule.json"
+_SOON_S = 1.0
+_ANSWER = re.compile(r"answer-(\d{1,6})-(rank\d+\..+)\.json")
+
+
+def read_schedule(folder: Path) -> dict[str, Any]:
+    """Return the schedule of a job; empty without one."""
+    return window_files.read(folder / _FILE)
+
+
+def write_schedule(folder: Path, schedule: Mapping[str, Any]) -> None:
+    window_files.write(folder / _FILE, schedule)
+
+
+def end_schedule(folder: Path) -> None:
+    with contextlib.suppress(FileNotFoundError):
+        (folder / _FILE).unlink()
+
+
+def find_due(schedule: Mapping[str, Any], now: float) -> tuple[int, float] | None:
+    """Return number and beginning of the window that begins in a second; None if none does.
+
+    One that is late by more than a tenth of a second is left out: other ranks have begun.
+    """
+    start, every = float(schedule["start"]), float(schedule["every"])
+    tick = max(0, math.ceil((now - 0.1 - start) / every))
+    begins = start + tick * every
+    return (int(schedule["first"]) + tick, begins) if begins - now <= _SOON_S else None
+
+
+def list_open(folder: Path) -> list[tuple[int, str]]:
+    """Return the windows without an end, and the rank's name of each."""
+    matches = ((path, _ANSWER.match(path.name)) for path in sorted(folder.glob("answer-*.json")))
+    ends = (window_files.DONE, window_files.LOST)
+    return [
+        (int(match[1]), match[2])
+        for path, match in matches
+        if match and window_files.read(path).get("state") not in ends
+    ]
+
+
+def find_last_answer(folder: Path) -> int:
+    """Return the highest number of a window that a rank answered, 0 for none."""
+    matches = (_ANSWER.match(path.name) for path in folder.glob("answer-*.json"))
+    return max((int(match[1]) for match in matches if match), default=0)
+
+
+def remove_old(output: Path, name: str, schedule: Mapping[str, Any]) -> None:
+    """Remove the reports of a rank's scheduled windows, but for the latest `keep`."""
+    pattern = re.compile(re.escape(name) + r"\.(\d{1,6})\.nsys-rep")
+    matches = [match for path in output.iterdir() if (match := pattern.fullmatch(path.name))]
+    numbers = sorted(int(match[1]) for match in matches)
+    scheduled = [number for number in numbers if number >= int(schedule["first"])]
+    for number in scheduled[: -int(schedule["keep"])]:
+        report = output / f"{name}.{number}.nsys-rep"
+        answer = window_files.answer_file(output / window_files.FOLDER, number, name)
+        for path in (report, report.with_suffix(".sqlite"), answer):
+            with contextlib.suppress(FileNotFoundError):
+                path.unlink()
