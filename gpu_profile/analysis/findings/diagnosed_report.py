@@ -56,7 +56,9 @@ def collect_report_facts(database: Database, scope: Scope) -> DiagnosedReport:
     hosts = () if activities else host_ranges_of(database, scope)
     by_host = tuple((rank, host_steps(ranges)) for rank, ranges in hosts)
     health = replace(report_health(database, activities), joined=scope.joined)
-    graphs = (build_rank_graph(one, database, scope.offset_ns) for one in activities)
+    graphs = (
+        build_rank_graph(one, database, scope.offset_ns, scope.run_ranks) for one in activities
+    )
     started = read_session_start(database)
     utc = started - scope.offset_ns if started else 0
     return DiagnosedReport(ranks, health, by_host, tuple(graphs), utc)

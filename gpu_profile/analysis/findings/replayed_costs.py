@@ -142,8 +142,8 @@ class _Gains:
 
     def _correct_pauses(self, finding: Finding, change: Change, gain: float) -> float:
         """The gain with pauses that are rarer than the replayed steps."""
-        ranks = finding.payers or finding.ranks
-        if change != PAUSES or not set(ranks) <= set(self._pauses):
+        ranks = [rank for rank in finding.payers or finding.ranks if rank in self._pauses]
+        if change != PAUSES or not ranks:
             return gain
         return float(np.mean([self._pauses[rank].correct(gain) for rank in ranks]))
 

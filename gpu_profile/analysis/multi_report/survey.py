@@ -109,7 +109,8 @@ def run_of(surveys: Sequence[Survey], by: str = "") -> ReportSet:
     )
     alignment = align_windows([survey.clock for survey in surveys], windows)
     pairs = zip(ranks.by_report, alignment.offsets, strict=True)
-    scopes = tuple(Scope(by_pid, offset, by) for by_pid, offset in pairs)
+    count = sum(map(len, ranks.by_report))
+    scopes = tuple(Scope(by_pid, offset, by, run_ranks=count) for by_pid, offset in pairs)
     return ReportSet(scopes, ranks, alignment, windows, tuple(survey.span for survey in surveys))
 
 

@@ -25,7 +25,7 @@ class ReplayPart:
 def collect_replay(database: Database, scope: Scope) -> ReplayPart:
     """The graph and the states of each rank of a report."""
     graphs = (
-        build_rank_graph(activity, database, scope.offset_ns)
+        build_rank_graph(activity, database, scope.offset_ns, scope.run_ranks)
         for activity in activities_of(database, scope)
     )
     return ReplayPart(tuple(graphs), tuple(states_of(database, scope)))

@@ -11,7 +11,8 @@ from gpu_profile.analysis.activity.common_steps import common_steps, warm_up
 from gpu_profile.analysis.activity.states import RankSplit, RankStates, split_exposed
 from gpu_profile.analysis.arrays.types import IntArray
 from gpu_profile.analysis.replay.rank.rank_graph import NoGraph, RankGraph, cut_steps
-from gpu_profile.analysis.replay.rank.window import LEAST_STEPS
+from gpu_profile.analysis.replay.rank.window import LEAST_STEPS, MOST_RANKS
+from gpu_profile.analysis.replay.run.choose_ranks import LEAST_RANKS, choose_ranks
 from gpu_profile.analysis.replay.run.join import join_graphs
 from gpu_profile.analysis.replay.run.run_graph import RunGraph
 from gpu_profile.analysis.replay.simulate import simulate
@@ -19,8 +20,10 @@ from gpu_profile.analysis.replay.step_times import SelfTest, measure_steps, test
 from gpu_profile.analysis.replay.weights import Weights
 
 MOST_OPS, MOST_IN_LEAST_STEPS = 10_000, 120_000
-"""Operations of all ranks: more steps than LEAST_STEPS are replayed up to the first number, no
-steps beyond the second one. An operation takes some 10 us."""
+"""Operations of all replayed ranks: more steps than LEAST_STEPS are replayed up to the first
+number, no steps beyond the second one. An operation takes some 10 us."""
+ENOUGH_IN_LEAST_STEPS = 40_000
+"""Where LEAST_STEPS steps of all ranks are too many, ranks are left out down to this number."""
 MOST_UNMATCHED = 0.1
 
 
@@ -57,18 +60,33 @@ def prepare_replay(
         if isinstance(rank_graph, NoGraph):
             return f"rank {rank_graph.rank}: {rank_graph.why}"
     present = [rank_graph for rank_graph in ordered if isinstance(rank_graph, RankGraph)]
-    cut = _cut_to_common(present, splits)
+    window = _find_common(present, splits)
+    if isinstance(window, str):
+        return window
+    rows = choose_ranks(splits, _count_ranks(present, window), clock_error_ns)
+    cut = _cut_to_common(
+        [present[row] for row in rows], [window.first[row] for row in rows], window.count
+    )
     if isinstance(cut, str):
         return cut
-    parts = [split.states.collectives for split in splits], [split.arrivals for split in splits]
+    chosen = [splits[row] for row in rows]
+    parts = [split.states.collectives for split in chosen], [split.arrivals for split in chosen]
     graph = join_graphs(cut, *parts, clock_error_ns)
     return _test_graph(graph)
 
 
-def _cut_to_common(
-    graphs: Sequence[RankGraph], splits: Sequence[RankSplit]
-) -> list[RankGraph] | str:
-    """The graphs with the steady steps that all windows have."""
+@dataclass(frozen=True)
+class _Common:
+    """The steps that all windows have: the first one by rank, among the rank's steps, and their
+    number.
+    """
+
+    first: tuple[int, ...]
+    count: int
+
+
+def _find_common(graphs: Sequence[RankGraph], splits: Sequence[RankSplit]) -> _Common | str:
+    """The steady steps that all windows have."""
     steps = [split.states.steps for split in splits]
     common, drop = common_steps(steps), warm_up(steps)
     pairs = list(zip(graphs, common, strict=True))
@@ -76,12 +94,29 @@ def _cut_to_common(
     high = min(min(graph.first + graph.count, end) - first for graph, (first, end) in pairs)
     if high - low < LEAST_STEPS:
         return f"the ranks have {max(0, high - low)} steady steps in common"
-    sizes = [_count_ops(graph, first + low, high - low) for graph, (first, _) in pairs]
-    totals = np.cumsum(np.sum(sizes, axis=0))
+    return _Common(tuple(first + low for first, _ in common), high - low)
+
+
+def _count_ranks(graphs: Sequence[RankGraph], window: _Common) -> int:
+    """How many ranks are replayed: all of a small run, else fewer the larger their steps are."""
+    pairs = zip(graphs, window.first, strict=True)
+    size = sum(int(_count_ops(graph, first, LEAST_STEPS).sum()) for graph, first in pairs)
+    if len(graphs) <= MOST_RANKS and size <= MOST_IN_LEAST_STEPS:
+        return len(graphs)
+    fitting = len(graphs) * ENOUGH_IN_LEAST_STEPS // max(size, 1)
+    return max(LEAST_RANKS, min(MOST_RANKS, fitting))
+
+
+def _cut_to_common(
+    graphs: Sequence[RankGraph], first: Sequence[int], most: int
+) -> list[RankGraph] | str:
+    """The graphs with the same steps from `first` on, as many of `most` as are replayed."""
+    pairs = list(zip(graphs, first, strict=True))
+    totals = np.cumsum(np.sum([_count_ops(graph, step, most) for graph, step in pairs], axis=0))
     if totals[LEAST_STEPS - 1] > MOST_IN_LEAST_STEPS:
         return f"{LEAST_STEPS} steps of all ranks have {totals[LEAST_STEPS - 1]:,} GPU operations"
     count = max(LEAST_STEPS, int(np.searchsorted(totals, MOST_OPS, "right")))
-    return [cut_steps(graph, first + low, count) for graph, (first, _) in pairs]
+    return [cut_steps(graph, step, count) for graph, step in pairs]
 
 
 def _count_ops(graph: RankGraph, first: int, count: int) -> IntArray:

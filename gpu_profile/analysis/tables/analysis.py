@@ -36,6 +36,7 @@ class Scope:
     one; `joined`: this is such a later window. `edges`: (number, start, end) of every window on
     the run's clock. `depth`: how deep into the model a table of modules goes, 0 for all.
     `between`: start and end in ns on the run's clock, of a table that shows a part of the run.
+    `run_ranks`: how many ranks all reports have.
     """
 
     ranks: Mapping[int, int] = field(default_factory=dict)
@@ -46,6 +47,7 @@ class Scope:
     edges: tuple[tuple[int, int, int], ...] = ()
     depth: int = 0
     between: tuple[int, int] = (0, 0)
+    run_ranks: int = 1
 
 
 @dataclass(frozen=True)

@@ -33,11 +33,13 @@ from gpu_profile.analysis.store.database import Database
 from gpu_profile.analysis.store.schema import CUDA_EVENT, SYNCHRONIZATION
 
 
-def build_rank_graph(activity: Activity, database: Database, offset_ns: int) -> RankGraph | NoGraph:
+def build_rank_graph(
+    activity: Activity, database: Database, offset_ns: int, ranks: int = 1
+) -> RankGraph | NoGraph:
     """The graph of a window of the rank's steps, on the run's clock; NoGraph where the recording
-    does not hold what the replay needs.
+    does not hold what the replay needs. `ranks`: of the run.
     """
-    window = choose_window(activity)
+    window = choose_window(activity, ranks)
     if isinstance(window, str):
         return NoGraph(activity.rank, activity.device, window)
     rows = _choose_ops(activity, window)

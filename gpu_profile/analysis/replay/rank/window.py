@@ -10,9 +10,13 @@ from gpu_profile.analysis.activity.steps import find_steps, step_of
 from gpu_profile.analysis.arrays.types import IntArray
 
 MOST_STEPS, LEAST_STEPS = 20, 3
+SPARE_STEPS = 2
+"""Ranks differ in how many steps they warm up."""
 ENOUGH_OPS, MOST_OPS = 20_000, 50_000
-"""Operations: more steps than LEAST_STEPS are kept up to the first number (a graph of 1.8 MB), no
-steps beyond the second one. Python replays some 5 us each."""
+"""Operations: more steps than LEAST_STEPS are kept up to the first number (a graph of 2 MB) over
+the number of ranks, no steps beyond the second one. Python replays some 5 us each."""
+MOST_RANKS = 16
+"""The ranks of a larger run that are replayed: see run/choose_ranks.py."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,8 +44,10 @@ class Window:
         return np.searchsorted(self.edges, time, "right") - 1
 
 
-def choose_window(activity: Activity) -> Window | str:
-    """The first steady steps, as many as are replayed; or why there is no window."""
+def choose_window(activity: Activity, ranks: int = 1) -> Window | str:
+    """The first steady steps, as many as are replayed in a run of so many ranks; or why there is no
+    window.
+    """
     steps = find_steps(activity)
     drop = first_steady(steps.end - steps.start)
     left = len(steps) - drop
@@ -55,8 +61,10 @@ def choose_window(activity: Activity) -> Window | str:
     sizes = np.cumsum(np.bincount(step[step >= drop] - drop, minlength=left))
     if sizes[LEAST_STEPS - 1] > MOST_OPS:
         return f"{LEAST_STEPS} steps have more than {MOST_OPS:,} GPU operations"
-    few = int(np.searchsorted(sizes, ENOUGH_OPS, "right"))
-    count = min(MOST_STEPS, max(LEAST_STEPS, few))
+    few = int(np.searchsorted(sizes, ENOUGH_OPS / min(ranks, MOST_RANKS), "right"))
+    spare = LEAST_STEPS + SPARE_STEPS
+    spare = min(spare, int(np.searchsorted(sizes, MOST_OPS, "right")), left)
+    count = min(MOST_STEPS, max(spare, few))
     start = steps.host_start[drop : drop + count]
     end = int(steps.host_end[drop + count - 1]) + 1
     lead = int(steps.host_start[max(0, drop - 1)])

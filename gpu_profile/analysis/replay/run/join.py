@@ -80,7 +80,7 @@ class _Draft:
         count, operations = len(calls.start), len(ops.start)
         self._call, self._op = np.arange(count), np.arange(operations)
         self._base = np.cumsum([0, count, count, operations, operations])
-        self._arrival_time = _find_last_arrivals(meetings, ops.start)
+        self._arrival_time = meetings.last
         parts = (calls.start, calls.end, ops.start, ops.end, self._arrival_time)
         self._time = np.concatenate(parts)
         self._rows = list[Rows]()
@@ -222,12 +222,6 @@ class _Draft:
         delay = np.where(np.diff(first) > 0, time - latest, time)
         parts = np.split(number, self._base[1:])
         return Nodes(*parts), edges, time, delay
-
-
-def _find_last_arrivals(meetings: Meetings, start: IntArray) -> IntArray:
-    last = np.full(int(meetings.group.max(initial=-1)) + 1, np.iinfo(np.int64).min)
-    np.maximum.at(last, meetings.group, start[meetings.ops])
-    return last
 
 
 def _find_own_cost(columns: Columns) -> IntArray:

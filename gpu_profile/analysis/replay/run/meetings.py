@@ -16,12 +16,14 @@ from gpu_profile.analysis.replay.run.run_graph import Columns
 @dataclass(frozen=True, eq=False)
 class Meetings:
     """`group[i]` is the collective of operation `ops[i]`, counted from 0. `pairs` are messages:
-    (operation that sends, operation that receives), of shape (n, 2).
+    (operation that sends, operation that receives), of shape (n, 2). `last`: when the last rank
+    arrives at each collective (ns), also one that is not in the graph.
     """
 
     ops: IntArray
     group: IntArray
     pairs: IntArray
+    last: IntArray
 
     def mark_members(self, count: int) -> Flags:
         """A mask over all `count` operations of those that wait for another rank."""
@@ -45,8 +47,10 @@ def find_meetings(
         pairs.append(np.stack((sends, receives), axis=1))
     messages = np.concatenate(pairs)
     messages = messages[(messages != NONE).all(axis=1)]
-    ops, group = _group_collectives(places, arrivals, np.unique(messages))
-    return Meetings(ops, group, messages)
+    ops, group, others = _group_collectives(places, arrivals, np.unique(messages))
+    last = np.full(int(group.max(initial=-1)) + 1, np.iinfo(np.int64).min)
+    np.maximum.at(last, group, np.maximum(columns.ops.start[ops], others))
+    return Meetings(ops, group, messages, last)
 
 
 def _place_kernels(columns: Columns, sizes: Sequence[int]) -> list[IntArray]:
@@ -61,8 +65,10 @@ def _place_kernels(columns: Columns, sizes: Sequence[int]) -> list[IntArray]:
 
 def _group_collectives(
     places: Sequence[IntArray], arrivals: Sequence[Arrivals], messages: IntArray
-) -> tuple[IntArray, IntArray]:
-    """(operations, number of their collective), of collectives with at least two members."""
+) -> tuple[IntArray, IntArray, IntArray]:
+    """(operations, number of their collective, when ranks that are not in the graph arrive), of
+    collectives with at least two members.
+    """
     ops = np.concatenate(places)
     group = np.concatenate([arrived.group for arrived in arrivals])
     order = np.concatenate([arrived.order for arrived in arrivals])
@@ -73,4 +79,8 @@ def _group_collectives(
     number = number.ravel()
     together = count[number] > 1
     _, dense = np.unique(number[together], return_inverse=True)
-    return ops[chosen[together]], dense.astype(np.int64)
+    members, rows = count[number][together], chosen[together]
+    ranks = np.concatenate([arrived.ranks for arrived in arrivals])[rows]
+    last = np.concatenate([arrived.last for arrived in arrivals])[rows]
+    others = np.where(members < ranks, last, np.iinfo(np.int64).min)
+    return ops[rows], dense.astype(np.int64), others
