@@ -5,7 +5,7 @@ late; a rank that is left out stays in the graph by its arrivals: where it comes
 stays as recorded.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
@@ -68,15 +68,24 @@ def _join_partners(splits: Sequence[RankSplit], most: int, clock_error_ns: int) 
 
 
 def _list_partners(splits: Sequence[RankSplit], clock_error_ns: int) -> list[list[int]]:
-    """Ranks that send each other messages, and members of a communicator; by number of meetings."""
-    meetings = dict[tuple[int, ...], int]()
+    """Ranks that send each other messages, then members of a communicator; by number of meetings.
+
+    Of a collective the last arrival is known where members are left out, of a message it is not.
+    """
+    messages = dict[tuple[int, ...], int]()
     for pair in pair_messages([split.states.collectives for split in splits], clock_error_ns):
         ranks = tuple(sorted((pair.sender, pair.receiver)))
-        meetings[ranks] = meetings.get(ranks, 0) + len(pair.sends)
+        messages[ranks] = messages.get(ranks, 0) + len(pair.sends)
+    collectives = dict[tuple[int, ...], int]()
     counts = [_count_groups(split.arrivals.group[split.arrivals.matched]) for split in splits]
     for group in sorted(set().union(*counts)):
         members = tuple(rank for rank, count in enumerate(counts) if group in count)
-        meetings[members] = meetings.get(members, 0) + max(count.get(group, 0) for count in counts)
+        most = max(count.get(group, 0) for count in counts)
+        collectives[members] = collectives.get(members, 0) + most
+    return [*_sort_by_count(messages), *_sort_by_count(collectives)]
+
+
+def _sort_by_count(meetings: Mapping[tuple[int, ...], int]) -> list[list[int]]:
     return [list(ranks) for ranks in sorted(meetings, key=lambda ranks: (-meetings[ranks], ranks))]
 
 
