@@ -1,21 +1,28 @@
 """CPU seconds by file of tests, with those of the programs that the tests start.
 
     .venv/bin/python -m pytest -p bench.cpu_by_file --numprocesses=auto --dist=worksteal tests/unit
+    .venv/bin/python -m pytest -p bench.cpu_by_file --cpu-by=test --engines tests/live/registry
 
 A plugin of pytest. Seconds of CPU can be compared on a machine that others use too; seconds of wall
-time cannot.
+time cannot. --engines adds those of engines, clusters and their containers, which are right where
+one test runs at a time.
 """
 
 import collections
+import contextlib
 import os
 from collections.abc import Generator
 from pathlib import Path
 
 import pytest
 
-SHOWN = 25
+SHOWN = 60
 _TICKS = os.sysconf("SC_CLK_TCK")
 _STARTED = pytest.StashKey[float]()
+_ENGINES = ("dockerd", "containerd", "kube", "etcd", "coredns", "slurm", "munged", "registry")
+"""What the names of daemons begin with that outlive a test; a shim ends with its container."""
+_CONTAINERS = Path("/sys/fs/cgroup/cpuacct")
+"""Its folders are the containers of Docker and of the cluster: cgroup v1 keeps what ended."""
 _TIMES = slice(11, 15)  # utime, stime, cutime, cstime behind the name in /proc/PID/stat
 _SECONDS = collections.defaultdict[str, float](float)
 
@@ -30,9 +37,31 @@ def read_cpu_seconds() -> float:
     return total
 
 
+def read_engine_seconds() -> float:
+    """CPU seconds of the machine's engines, and of all containers so far."""
+    total = sum(int(path.read_text()) / 1e9 for path in _CONTAINERS.glob("*/cpuacct.usage"))
+    for path in Path("/proc").glob("[0-9]*/stat"):
+        with contextlib.suppress(OSError):
+            head, _, tail = path.read_text().rpartition(") ")
+            name = head.partition("(")[2]
+            if name.startswith(_ENGINES) and "shim" not in name:
+                total += sum(map(int, tail.split()[_TIMES])) / _TICKS
+    return total
+
+
+def read_seconds(config: pytest.Config) -> float:
+    engines = read_engine_seconds() if config.getoption("--engines") else 0
+    return read_cpu_seconds() + engines
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--cpu-by", choices=("file", "test"), default="file")
+    parser.addoption("--engines", action="store_true")
+
+
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_runtest_setup(item: pytest.Item) -> Generator[None, None, None]:
-    item.stash[_STARTED] = read_cpu_seconds()
+    item.stash[_STARTED] = read_seconds(item.config)
     yield
 
 
@@ -41,7 +70,7 @@ def pytest_runtest_teardown(item: pytest.Item) -> Generator[None, None, None]:
     try:
         yield
     finally:
-        seconds = read_cpu_seconds() - item.stash[_STARTED]
+        seconds = read_seconds(item.config) - item.stash[_STARTED]
         item.user_properties.append(("cpu_s", seconds))
 
 
@@ -50,11 +79,17 @@ def pytest_runtest_logreport(report: pytest.TestReport) -> None:
     if report.when == "teardown":
         seconds = dict(report.user_properties).get("cpu_s", 0.0)
         assert isinstance(seconds, float)
-        _SECONDS[report.nodeid.partition("::")[0]] += seconds
+        _SECONDS[report.nodeid] += seconds
 
 
-def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    terminalreporter.section(f"CPU seconds by file: {sum(_SECONDS.values()):.1f} in all")
-    rows = sorted(((seconds, file) for file, seconds in _SECONDS.items()), reverse=True)
-    for seconds, file in rows[:SHOWN]:
-        terminalreporter.write_line(f"{seconds:7.1f} {file}")
+def pytest_terminal_summary(
+    terminalreporter: pytest.TerminalReporter, config: pytest.Config
+) -> None:
+    by = config.getoption("--cpu-by")
+    terminalreporter.section(f"CPU seconds by {by}: {sum(_SECONDS.values()):.1f} in all")
+    sums = collections.defaultdict[str, float](float)
+    for nodeid, seconds in _SECONDS.items():
+        sums[nodeid if by == "test" else nodeid.partition("::")[0]] += seconds
+    rows = sorted(((seconds, name) for name, seconds in sums.items()), reverse=True)
+    for seconds, name in rows[:SHOWN]:
+        terminalreporter.write_line(f"{seconds:7.1f} {name}")

@@ -24,6 +24,8 @@ from tests.fork_server import Call
 Server: TypeAlias = "subprocess.Popen[bytes]"
 _START_VARIABLES = ("PYTHON", "LC_", "LANG")
 """Variables that Python reads when it starts begin with one of these."""
+_LIMIT_S = 600.0
+"""A call that writes nothing for so long is killed, and fails its test."""
 
 
 def start_python(words: Sequence[str], directory: Path, env: Mapping[str, str]) -> Result:
@@ -131,7 +133,9 @@ def _read_streams(streams: list[IO[bytes]]) -> list[str]:
         for number in content:
             selector.register(number, selectors.EVENT_READ)
         while selector.get_map():
-            for key, _ in selector.select():
+            if not (ready := selector.select(_LIMIT_S)):
+                raise TimeoutError(f"no output for {_LIMIT_S:.0f} s")
+            for key, _ in ready:
                 chunk = os.read(key.fd, 1 << 16)
                 content[key.fd] += chunk
                 if not chunk:

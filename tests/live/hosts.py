@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from gpu_profile.settings.places import ROOT
-from tests.invoked import INVOKE
+from tests.invoked import INVOKE, invoke
 
 BEAT = "import os,sys,time\nprint('up', os.environ.get('RANK'), flush=True)\n"
 """A program that says that it runs; add how it ends."""
@@ -39,13 +39,9 @@ class Invoked:
         )
 
     def run(self, *words: str) -> "subprocess.CompletedProcess[str]":
-        child = self.start(*words)
-        try:
-            out, err = child.communicate(timeout=180)
-        except BaseException:
-            child.kill()
-            raise
-        return subprocess.CompletedProcess(words, child.returncode, out, err)
+        """Run it to its end, in a child of the fork server: a new Python takes 0.4 s of CPU."""
+        done = invoke(*words, directory=ROOT, **self.environ)
+        return subprocess.CompletedProcess(words, done.returncode, done.stdout, done.stderr)
 
     def detached(self, *words: str) -> str:
         """The handle of a job that was only submitted."""
@@ -76,8 +72,11 @@ class Installed(Invoked):
         )
         self.program.write_text("\n".join(lines))
 
-    def argv(self, *words: str) -> list[str]:
-        return ["env", f"--chdir={self.directory}", sys.executable, str(self.program), *words]
+    def run(self, *words: str) -> "subprocess.CompletedProcess[str]":
+        argv = ("env", f"--chdir={self.directory}", sys.executable, str(self.program), *words)
+        return subprocess.run(
+            argv, env=self.environ, capture_output=True, text=True, timeout=180, check=False
+        )
 
 
 def make_own_directory(directory: Path, *environments: str) -> None:

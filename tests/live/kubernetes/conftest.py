@@ -17,8 +17,8 @@ from typing import Any
 import pytest
 
 from gpu_profile import process
-from gpu_profile.command import Command, Result, make_command
-from tests.invoked import INVOKE
+from gpu_profile.command import Result, make_command
+from tests.invoked import INVOKE, invoke
 from tests.live.conftest import CLUSTER_STARTS
 from tests.live.side_by_side import get_common_directory, share_server
 
@@ -155,7 +155,7 @@ class Cluster:
         return (*here, *INVOKE, *words)
 
     def invoke(self, *words: str) -> Result:
-        return process.run(Command(argv=self.argv(*words)))
+        return invoke(*words, directory=self.directory, KUBE_NAMESPACE=self.namespace)
 
     def profile(self, launcher: str, *words: str) -> Result:
         """`profile` on two nodes, a process each."""

@@ -1,8 +1,6 @@
 """push, pull, lock and login as a user types them: exit codes, one line each, what is left."""
 
 import json
-import os
-import subprocess
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -10,33 +8,31 @@ from typing import Any
 import pytest
 
 from gpu_profile import process
-from gpu_profile.command import make_command
+from gpu_profile.command import Result, make_command
 from gpu_profile.declared.image_ref import ImageRef
 from gpu_profile.lock import file, installed
 from gpu_profile.registry import address, push
 from tests.image.checks import in_container
-from tests.invoked import INVOKE
+from tests.invoked import invoke as run_invoke
 from tests.live.image.builds import FULL, PLAIN
 from tests.live.registry.conftest import ECR, PASSWORD, Registry, stored_digest, tell_ecr
 
 pytestmark = [pytest.mark.registry, pytest.mark.docker]
-Invoke = Callable[..., "subprocess.CompletedProcess[str]"]
+Invoke = Callable[..., Result]
 
 
 @pytest.fixture
 def invoke(
     where: address.Registry, real_registry: Registry, tmp_path: Path
-) -> Callable[..., "subprocess.CompletedProcess[str]"]:
+) -> Callable[..., Result]:
     """Run `invoke WORDS` in a directory of its own, with these settings on top."""
     directory = tmp_path / "work"
     directory.mkdir()
     (directory / ".env").write_text(f"REGISTRY={real_registry.address}\nECR_REGISTRY={ECR}\n")
 
-    def run(*words: str, **more: str) -> "subprocess.CompletedProcess[str]":
-        env = {**os.environ, "VERSION": "v1", "DOCKER_CONFIG": str(tmp_path / "none"), **more}
-        done = subprocess.run(
-            (*INVOKE, *words), cwd=directory, env=env, capture_output=True, text=True
-        )
+    def run(*words: str, **more: str) -> Result:
+        env = {"VERSION": "v1", "DOCKER_CONFIG": str(tmp_path / "none"), **more}
+        done = run_invoke(*words, directory=directory, **env)
         assert PASSWORD not in done.stdout + done.stderr
         assert "Traceback" not in done.stderr
         return done

@@ -2,9 +2,14 @@
 
 import re
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
+import numpy as np
 import pytest
 
+from gpu_profile.analysis.findings.rules.gpu.no_tensor_cores import RULE, ScalarProducts
+from gpu_profile.analysis.findings.view import View
 from gpu_profile.analysis.replay.edits.tensor_cores import is_scalar
 from tests.unit.analysis.findings.test_causes import judged
 from tests.unit.analysis.scenarios import Training
@@ -32,6 +37,14 @@ def test_allocations_in_each_step_are_named_with_their_idle_time(tmp_path: Path)
 def test_allocations_at_the_start_are_no_finding(tmp_path: Path) -> None:
     training = Training(ranks=1, before=free_and_allocate)
     assert judged(training.record(), tmp_path) == ()
+
+
+def test_a_device_with_an_unknown_gpu_gains_nothing() -> None:
+    """Beside a known one of the same rank: a program may use two GPUs."""
+    time = np.full(4, 6_000_000)
+    fact = ScalarProducts(time, 0 * time, {}, ratio=0.0)
+    facts: Any = SimpleNamespace(states=SimpleNamespace(steps=()))
+    assert RULE.time_ms(View(facts, facts, 0, 4, fact), "fp32") == 0
 
 
 def test_fp32_products_are_named_with_the_range_of_what_tensor_cores_gain(tmp_path: Path) -> None:

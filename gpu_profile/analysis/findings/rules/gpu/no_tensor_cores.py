@@ -90,8 +90,9 @@ def _ms(view: View[ScalarProducts]) -> float:
     return view.mean(view.fact.time) / 1e6
 
 
-def _gain(view: View[ScalarProducts], speed_up: float) -> float:
-    return _ms(view) * (1 - 1 / speed_up)
+def _gain(view: View[ScalarProducts]) -> float:
+    """ms a step. A rank beside a slow one may have an unknown GPU, with a ratio of 0."""
+    return _ms(view) * (1 - 1 / max(view.fact.ratio, 1.0))
 
 
 def _list_evidence(view: View[ScalarProducts]) -> tuple[str, ...]:
@@ -121,7 +122,7 @@ RULE = FindingRule(
     title="No tensor cores",
     collect=collect_scalar_products,
     judge=judge_scalar_products,
-    time_ms=lambda view, _: _gain(view, view.fact.ratio),
+    time_ms=lambda view, _: _gain(view),
     rows=(
         FindingRow(
             causes=("fp32",),
