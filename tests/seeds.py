@@ -17,9 +17,5 @@ def list_seeds(fixed: Sequence[int], nightly: int) -> Sequence[int]:
 
 
 def choose_size(usual: int, nightly: int) -> int:
-    """Return how many cases a test draws from its one seed."""
+    """Return how many cases a test draws from each of its seeds."""
     return nightly if _FRESH else usual
-
-
-def choose_seed() -> int:
-    return int(_FRESH or 1)

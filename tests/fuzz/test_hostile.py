@@ -12,9 +12,9 @@ from gpu_profile.command import Result, make_command
 from tests.fuzz import command_line, small_files
 from tests.fuzz import sandbox as sandbox_module
 from tests.fuzz.sandbox import ROOT
-from tests.seeds import choose_seed, choose_size
+from tests.seeds import choose_size, list_seeds
 
-COMMANDS, FILES = choose_size(6, nightly=300), choose_size(50, nightly=5000)
+COMMANDS, FILES = choose_size(6, nightly=30), choose_size(50, nightly=1000)
 DEVICES = [Path("/dev", name) for name in ("null", "zero", "full", "random", "urandom")]
 
 
@@ -87,10 +87,11 @@ def test_the_sandbox_has_no_network_and_sees_no_process() -> None:
 
 @pytest.mark.drawn
 @pytest.mark.usefixtures("sandbox")
-def test_command_lines_end_with_a_code_of_ours() -> None:
+@pytest.mark.parametrize("seed", list_seeds((1,), nightly=8))
+def test_command_lines_end_with_a_code_of_ours(seed: int) -> None:
     before = describe_devices()
-    tally, defects = command_line.run(choose_seed(), COMMANDS)
-    repeat = f"python -m tests.fuzz.command_line --seed {choose_seed()} --count {COMMANDS}"
+    tally, defects = command_line.run(seed, COMMANDS)
+    repeat = f"python -m tests.fuzz.command_line --seed {seed} --count {COMMANDS}"
     assert defects == [], repeat
     assert sum(tally.values()) == COMMANDS
     assert describe_devices() == before
@@ -112,9 +113,10 @@ def test_defects_of_a_command_are_named(result: dict[str, object], defect: str) 
 
 
 @pytest.mark.drawn
-def test_small_files_are_read_or_refused() -> None:
-    tally, defects = small_files.run(choose_seed(), FILES)
-    repeat = f"python -m tests.fuzz.small_files --seed {choose_seed()} --count {FILES}"
+@pytest.mark.parametrize("seed", list_seeds((1,), nightly=4))
+def test_small_files_are_read_or_refused(seed: int) -> None:
+    tally, defects = small_files.run(seed, FILES)
+    repeat = f"python -m tests.fuzz.small_files --seed {seed} --count {FILES}"
     assert defects == [], repeat
     kinds = {key.split()[0] for key in tally if key.endswith(" read")}
     assert kinds == {name for name, *_ in small_files.CASES}

@@ -8,7 +8,7 @@ import math
 import pytest
 
 from tests.generator.judge import NAMED_COST, judge_seed
-from tests.seeds import list_seeds
+from tests.seeds import choose_size, list_seeds
 
 NAMED_SHARE = 0.90
 SEEDS = (3, 4, 5, 6, 7, 9, 12, 21, 25, 31, 36, 270)
@@ -16,11 +16,16 @@ SEEDS = (3, 4, 5, 6, 7, 9, 12, 21, 25, 31, 36, 270)
 MENDED = (3485336564, 900032)
 """Seeds whose runs had a wrong cause (a copy that a late host delayed) or wrong steps."""
 
+PARTS = choose_size(1, nightly=2)
+"""Two processes share the runs of a night."""
+
 
 @pytest.mark.drawn
-def test_causes_and_steps_are_true_and_costly_causes_are_named() -> None:
+@pytest.mark.parametrize("part", range(PARTS))
+def test_causes_and_steps_are_true_and_costly_causes_are_named(part: int) -> None:
     """Of so few runs 90 % cannot be told from 88 %: it fails where 90 % are improbable."""
-    verdicts = [judge_seed(seed) for seed in list_seeds((*SEEDS, *MENDED), nightly=1000)]
+    seeds = list_seeds((*SEEDS, *MENDED), nightly=1000)
+    verdicts = [judge_seed(seed) for seed in seeds[part::PARTS]]
     assert [str(verdict) for verdict in verdicts if verdict.wrong or verdict.steps] == []
     costly = [cost for verdict in verdicts for cost in verdict.costs if cost.share >= NAMED_COST]
     misses = sum(cost.missed for cost in costly)
