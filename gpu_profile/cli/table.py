@@ -25,7 +25,7 @@ VERBS: tuple[Verb, ...] = (
     Verb(
         "doctor",
         "machine.host",
-        "Say what this machine, or the remote one, can do, and what to do about the rest.",
+        "Check what this machine, or that of --on, can do, and say how to mend the rest.",
         "doctor --fix",
     ),
     Verb(
@@ -78,7 +78,7 @@ VERBS: tuple[Verb, ...] = (
     Verb(
         "exec",
         "jobs.control",
-        "Run the words behind -- in it, or a shell.",
+        "Run the words behind --, or a shell, in the local container.",
         "exec -- nvidia-smi",
     ),
     Verb(
@@ -96,7 +96,7 @@ VERBS: tuple[Verb, ...] = (
     Verb(
         "stop",
         "jobs.control",
-        "End a job so that nsys finalises, or the local container.",
+        "End a job, whose reports nsys then completes, or the local container.",
         "stop --job train",
     ),
     Verb(
@@ -175,13 +175,13 @@ VERBS: tuple[Verb, ...] = (
     Verb(
         "trace-file",
         "reading.trace_file",
-        "Write what --python-functions-trace reads, of named functions.",
+        "Write a file of functions for profile --python-functions-trace.",
         "trace-file my.module:load --output trace.json",
     ),
     Verb(
         "counters",
         "machine.host",
-        "Allow GPU counters to every user, or undo it.",
+        "Allow GPU counters to every user, or to root only.",
         "counters --allow",
     ),
     Verb(
@@ -193,7 +193,7 @@ VERBS: tuple[Verb, ...] = (
     Verb(
         "k8s.injector",
         "machine.kubernetes",
-        "Install NVIDIA's profiling injector by helm, or switch it.",
+        "Install NVIDIA's profiling injector by helm, or switch it on or off.",
         "k8s.injector status",
     ),
     Verb(

@@ -19,7 +19,7 @@ class BuildOptions(DryRunOptions, SettingsOptions):
     )
     rebuild_base: bool = make_flag(False, "make the embedded base anew")
     cache_from: str = make_flag("", "registry to take cached steps from")
-    cache_to: str = make_flag("", "registry to give them to")
+    cache_to: str = make_flag("", "registry to write cached steps to")
     verbose: bool = make_flag(False, "show all that the build prints, not a line a step")
     sbom: bool = make_flag(False, "attach BuildKit's own bill of materials")
 
@@ -37,7 +37,7 @@ class SbomOptions(SettingsOptions):
 @dataclass(frozen=True, kw_only=True)
 class LockOptions(SettingsOptions):
     check: bool = make_flag(False, "only report drift, offline")
-    image: bool = make_flag(False, "with --check: also of the versions installed in the image")
+    image: bool = make_flag(False, "with --check: compare the versions installed in the image too")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -42,7 +42,7 @@ class NsysOptions:
         False, "record to the program's end, not until enough steps are recorded"
     )
     record: str = make_flag(
-        "start", "start; or manual: nothing until `invoke record` asks for it", choices=RECORD_AT
+        "start", "manual: record nothing until `invoke record` asks for a window", choices=RECORD_AT
     )
     delay: float = make_flag(0.0, "nsys: seconds before recording", kind="number")
     duration: float = make_flag(0.0, "nsys: seconds of recording; the job goes on", kind="number")
@@ -54,7 +54,7 @@ class NsysOptions:
     nic_metrics: bool = make_flag(False, "network counters, on local rank 0")
     stats: bool = make_flag(False, "tables at the end, ours here and nsys' own in the job's output")
     export: str = make_flag("", "nsys: export in the job")
-    nsys_args: str = make_flag("", "more nsys options, last, as they are")
+    nsys_args: str = make_flag("", "more options of nsys, passed on unchanged")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -67,11 +67,11 @@ class ProfileOptions(
     container: str = make_flag("", "manifest: the container whose program is profiled")
     template: str = make_flag("", "manifest: path of the pod template in a kind of your own")
     yes: bool = make_flag(False, "manifest: replace the pods of what runs, without asking")
-    strict: bool = make_flag(False, "refuse where a preset would degrade")
+    strict: bool = make_flag(False, "refuse a preset that the job's machine permits only in part")
     carry: bool = make_flag(False, "bring nsys to an image or machine that has none")
     baseline: bool = make_flag(False, "run without nsys first, and say what the profile costs")
     detach: bool = make_flag(False, "return once it is submitted")
-    keep: bool = make_flag(False, "leave the job's remains on its engine")
+    keep: bool = make_flag(False, "keep the job's container, pods or remote directory")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -91,10 +91,12 @@ class FetchOptions(JobOptions, AnswerOptions, WhereOptions):
 @dataclass(frozen=True, kw_only=True)
 class ReportsOptions(FormatOptions, SetOptions, DryRunOptions, YesOptions):
     prune: bool = make_flag(False, "remove old runs of yours, after showing them")
-    keep: int = make_flag(0, "prune: leave this many of the latest", kind="count")
-    older: str = make_flag("", "prune: those that began longer ago: 12h, 30d, 4w")
-    tag: str = make_flag("", "name --run, for compare --base NAME", kind="run-name")
-    untag: str = make_flag("", "take this name from its run", kind="run-name")
+    keep: int = make_flag(0, "prune: keep this many of the latest runs", kind="count")
+    older: str = make_flag("", "prune: runs that began longer ago: 12h, 30d, 4w")
+    tag: str = make_flag(
+        "", "give the run of --run a name, for compare --base NAME", kind="run-name"
+    )
+    untag: str = make_flag("", "take this name away from its run", kind="run-name")
     trend: bool = make_flag(False, "compare the windows of --run: step, idle, communication")
     run: str = make_flag("", "tag, trend: run id, name or handle; default: the latest")
 
@@ -116,7 +118,7 @@ class StatusOptions(JobOrContainerOptions, WhereOptions):
 
 @dataclass(frozen=True, kw_only=True)
 class LogsOptions(JobOrContainerOptions, WhereOptions):
-    follow: bool = make_flag(False, "until it ends")
+    follow: bool = make_flag(False, "go on printing until the job ends")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -128,8 +130,8 @@ class StopOptions(JobOrContainerOptions, WhereOptions):
 class TestOptions(DryRunOptions, WhereOptions, ShapeOptions):
     suite: str = make_flag("image", "image or nccl", choices=("image", "nccl"))
     collective: str = make_flag("all_reduce", "nccl: names, separated by commas")
-    min_busbw: float = make_flag(0.0, "nccl: GB/s to reach", kind="number")
-    at: str = make_flag("1G", "nccl: at this message size", kind="bytes")
+    min_busbw: float = make_flag(0.0, "nccl: bus bandwidth to reach, in GB/s", kind="number")
+    at: str = make_flag("1G", "nccl: message size for --min-busbw", kind="bytes")
     floor: str = make_flag(
         "", "nccl: instance type whose measured floor is the gate", choices=PLATFORMS
     )

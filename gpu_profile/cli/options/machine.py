@@ -21,13 +21,13 @@ class QuickstartOptions(YesOptions, SettingsOptions):
 
 @dataclass(frozen=True, kw_only=True)
 class DoctorOptions(YesOptions, FormatOptions, WhereOptions):
-    fix: bool = make_flag(False, "do what can be done here")
+    fix: bool = make_flag(False, "install or start what this machine lacks")
 
 
 @dataclass(frozen=True, kw_only=True)
 class CountersOptions(YesOptions, DryRunOptions, WhereOptions):
-    allow: bool = make_flag(False, "allow them")
-    restrict: bool = make_flag(False, "undo it")
+    allow: bool = make_flag(False, "allow GPU counters to every user")
+    restrict: bool = make_flag(False, "allow GPU counters to root only")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,7 +37,7 @@ class ConfigOptions(SettingsOptions):
         "text, csv, json, or env for a fresh .env",
         choices=("text", "csv", "json", "env"),
     )
-    write: bool = make_flag(False, "add new settings to .env, and those of --set")
+    write: bool = make_flag(False, "add settings that .env lacks, and those of --set")
 
 
 @dataclass(frozen=True, kw_only=True)

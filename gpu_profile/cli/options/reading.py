@@ -81,15 +81,16 @@ class CompareOptions(OutputOptions, SchedulerOptions, SetOptions):
     base_window: int = make_flag(0, "one window of the base; 0: all", kind="count")
     new_window: int = make_flag(0, "one window of the new run; 0: all", kind="count")
     fail_over: str = make_flag(
-        "5%", "slower by this much, and significantly, fails", kind="percent"
+        "5%", "fail if the new side is slower by more than this, and significantly", kind="percent"
     )
     spread: str = make_flag(
         "",
-        "what runs differ by, where there are too few to measure it; empty is COMPARE_SPREAD",
+        "by how much runs of one program differ, if too few are given to measure it; "
+        "default: COMPARE_SPREAD",
         kind="percent",
     )
     require_decision: bool = make_flag(
-        False, "undecided fails too (exit code 8): too few steps or runs for a verdict"
+        False, "fail (exit code 8) if too few steps or runs allow no verdict"
     )
     metric: str = make_flag("step", "step, gpu, range:NAME, module:NAME or kernel:NAME")
     format: str = make_flag(
