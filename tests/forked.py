@@ -28,14 +28,20 @@ _LIMIT_S = 600.0
 """A call that writes nothing for so long is killed, and fails its test."""
 
 
-def start_python(words: Sequence[str], directory: Path, env: Mapping[str, str]) -> Result:
+def start_python(
+    words: Sequence[str], directory: Path, env: Mapping[str, str], stdin: str = ""
+) -> Result:
     """Run `python WORDS` to its end in a new Python."""
     argv = ("env", f"--chdir={directory}", sys.executable, *words)
-    return process.run(Command(argv=argv, env=env))
+    return process.run(Command(argv=argv, env=env, stdin=stdin))
 
 
 def run_python(
-    words: Sequence[str], directory: Path, env: Mapping[str, str], project: Path = ROOT
+    words: Sequence[str],
+    directory: Path,
+    env: Mapping[str, str],
+    project: Path = ROOT,
+    stdin: str = "",
 ) -> Result:
     """Run `python -m MODULE …` or `python SCRIPT …` in a child of the project's fork server.
 
@@ -45,14 +51,14 @@ def run_python(
     environ = {**os.environ, **env}
     variables = _choose_start_variables(os.environ)
     if not hasattr(os, "pidfd_open") or _choose_start_variables(environ) != variables:
-        return start_python(words, directory, env)
+        return start_python(words, directory, env, stdin)
     call = Call(
         words=words,
         directory=str(directory.absolute()),
         environ=environ,
         umask=_read_umask(),
     )
-    return _fork(*_start_server(project, tuple(variables.items())), call)
+    return _fork(*_start_server(project, tuple(variables.items())), call, stdin)
 
 
 def _choose_start_variables(environ: Mapping[str, str]) -> dict[str, str]:
@@ -92,6 +98,13 @@ def _end_server(server: Server, requests: socket.socket) -> str:
     return server.communicate()[1].decode(errors="replace")
 
 
+def _save_text(text: str) -> IO[bytes]:
+    file = tempfile.TemporaryFile()  # noqa: SIM115 - the caller closes it
+    file.write(text.encode(errors="surrogateescape"))
+    file.seek(0)
+    return file
+
+
 @contextlib.contextmanager
 def _open_pipe() -> Iterator[tuple[IO[bytes], IO[bytes]]]:
     read, write = os.pipe()
@@ -102,12 +115,12 @@ def _open_pipe() -> Iterator[tuple[IO[bytes], IO[bytes]]]:
         yield reader, writer
 
 
-def _fork(server: Server, requests: socket.socket, call: Call) -> Result:
+def _fork(server: Server, requests: socket.socket, call: Call, text: str) -> Result:
     with contextlib.ExitStack() as stack:
-        content = stack.enter_context(tempfile.TemporaryFile("w+"))
-        json.dump(asdict(call), content)
-        content.seek(0)
+        content = stack.enter_context(_save_text(json.dumps(asdict(call))))
         (stdin, no_input), *outputs = [stack.enter_context(_open_pipe()) for _ in range(4)]
+        if text:
+            stdin = stack.enter_context(_save_text(text))
         readers, writers = zip(*outputs, strict=True)
         answers, *streams = readers
         sent = (content, writers[0], stdin, *writers[1:])

@@ -127,9 +127,6 @@ def main(folder: str, *words: str) -> int:
 
 
 def run(words: list[str], sessions: Path) -> int:
-    if words == ["--version"]:
-        print("NVIDIA Nsight Systems version 2099.1.0")
-        return 0
     if words[0] in ("sessions", "start", "stop"):
         return answer_session(words, sessions)
     assert words[0] == "profile", words

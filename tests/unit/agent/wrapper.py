@@ -13,6 +13,7 @@ from recorded_env import secret_names
 ROOT = Path(__file__).parents[3]
 PROFILE = ROOT / "Container-Root" / "agent" / "profile_ranks.py"
 TIMEOUT_S = 180
+VERSION = "NVIDIA Nsight Systems version 2099.1.0"
 
 Finished = subprocess.CompletedProcess
 
@@ -68,7 +69,11 @@ class Wrapper:
 def wrapper_in(directory: Path) -> Wrapper:
     nsys = directory / "nsys"
     fake = Path(__file__).with_name("fake_nsys.py")
-    nsys.write_text(f'#!/bin/sh\nexec {sys.executable} {fake} {directory / "sessions"} "$@"\n')
+    nsys.write_text(
+        "#!/bin/sh\n"
+        f"[ \"$*\" != --version ] || exec echo '{VERSION}'\n"
+        f'exec {sys.executable} {fake} {directory / "sessions"} "$@"\n'
+    )
     nsys.chmod(0o755)
     return Wrapper(directory, nsys)
 
