@@ -96,8 +96,11 @@ import os, signal, sys, time
 if os.environ["RANK"] == "1":
     agent = int(open(f"/proc/{os.getppid()}/stat").read().rpartition(")")[2].split()[1])
     os.kill(agent, signal.SIGKILL)
-time.sleep(0.5)
+    while not os.path.exists("rank-0-ends"):
+        time.sleep(0.05)
+    time.sleep(0.5)
 print("ends", os.environ["RANK"], flush=True)
+open("rank-0-ends", "w").close()
 raise SystemExit(3 * int(os.environ["RANK"]))
 """
     done = wrapper.run("--processes=2", "--", *python(code))
