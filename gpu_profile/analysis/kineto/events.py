@@ -32,6 +32,7 @@ WANTED = {
     "cuda_runtime": "call",
     "cuda_driver": "call",
     "runtime": "call",
+    "cuda_sync": "sync",
     "user_annotation": "range",
 }
 """The categories that are read, in small letters; PyTorch before 1.12 wrote "Kernel", "Runtime"."""
@@ -56,6 +57,8 @@ class Arguments(msgspec.Struct):
     dtype: str = ""
     group: str = msgspec.field(default="", name="Process Group Name")
     group_ranks: str = msgspec.field(default="", name="Process Group Ranks")
+    waits_for: int = msgspec.field(default=-1, name="wait_on_cuda_event_record_corr_id")
+    waits_for_stream: int = msgspec.field(default=-1, name="wait_on_stream")
 
 
 class Event(msgspec.Struct):
@@ -74,7 +77,7 @@ class Event(msgspec.Struct):
 
     @property
     def kind(self) -> str:
-        """kernel, copy, memset, call or range; "" for any other event."""
+        """kernel, copy, memset, call, sync or range; "" for any other event."""
         return WANTED.get(self.cat.lower(), "") if self.ph == "X" else ""
 
 

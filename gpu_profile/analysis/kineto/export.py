@@ -17,9 +17,11 @@ from pathlib import Path
 from typing import IO, Any, cast
 
 from gpu_profile.analysis.kineto.collectives import SCHEMA_ENTRIES, describe_collective
+from gpu_profile.analysis.kineto.event_waits import EventWaits
 from gpu_profile.analysis.kineto.events import AGAIN, Event, parse_ns, read_events
 from gpu_profile.analysis.kineto.source import SOURCE
 from gpu_profile.analysis.store.schema import (
+    CUDA_EVENT,
     KERNEL,
     MEMCPY,
     MEMSET,
@@ -27,6 +29,7 @@ from gpu_profile.analysis.store.schema import (
     NVTX_DOMAIN,
     NVTX_PUSH_POP,
     RUNTIME,
+    SYNCHRONIZATION,
 )
 from gpu_profile.errors import ReportError
 from gpu_profile.formats.function_names import split_name
@@ -41,6 +44,8 @@ _TABLES = {
     " dynamicSharedMemory INT, globalPid INT",
     MEMCPY: f"{_COMMON}, bytes INT, copyKind INT, srcKind INT, dstKind INT, globalPid INT",
     MEMSET: f"{_COMMON}, bytes INT, memKind INT, globalPid INT",
+    SYNCHRONIZATION: f"{_COMMON}, eventSyncId INT, globalPid INT",
+    CUDA_EVENT: f"{_COMMON}, eventSyncId INT, globalPid INT",
     RUNTIME: "start INT, end INT, correlationId INT, nameId INT, globalTid INT",
     NVTX: "start INT, end INT, eventType INT, domainId INT, textId INT, globalTid INT,"
     " endGlobalTid INT, text TEXT, binaryData BLOB",
@@ -96,6 +101,7 @@ class _Writer:
     """How many calls and annotations each process has."""
     collectives: dict[int, tuple[str, bytes]] = field(default_factory=dict)
     """NCCL's call and its payload by the correlation of the kernel's launch."""
+    waits: EventWaits = field(default_factory=EventWaits)
     start: int | None = None
 
     def __post_init__(self) -> None:
@@ -132,10 +138,11 @@ class _Writer:
         for table in list(self.rows):
             self._write(table)
         self._write_collectives()
+        self._write_recorded_events()
         pid = max(self.pids, key=self.pids.__getitem__, default=0) & 0xFFFFFF
         origin, process = self.start or 0, (1 << 48) | pid << 24
         for table in _TABLES:
-            owner = ", globalPid = ?" if table in (KERNEL, MEMCPY, MEMSET) else ""
+            owner = ", globalPid = ?" if "globalPid" in _TABLES[table] else ""
             values = (origin, origin, process) if owner else (origin, origin)
             self.database.execute(
                 f"UPDATE {table} SET start = start - ?, end = end - ?{owner}", values
@@ -172,6 +179,14 @@ class _Writer:
             domain = (rows[0][0], None, NVTX_DOMAIN, 1, None, rows[0][5], None, "NCCL", None)
             self.rows[NVTX] = [domain, *rows]
             self._write(NVTX)
+
+    def _write_recorded_events(self) -> None:
+        """Write what the waits of streams say of the events; no wait at all without enough."""
+        if not self.waits.are_known:
+            self.database.execute(f"DELETE FROM {SYNCHRONIZATION}")
+            return
+        self.rows[CUDA_EVENT] = self.waits.list_rows(self.start or 0)
+        self._write(CUDA_EVENT)
 
     def _list_facts(
         self, facts: Mapping[str, Any], origin: int, pid: int
@@ -242,6 +257,11 @@ def _make_memset(writer: _Writer, event: Event) -> Row:
     return MEMSET, (*_place(event), event.args.bytes, 2)
 
 
+def _make_sync(writer: _Writer, event: Event) -> Row:
+    writer.waits.add(event)
+    return SYNCHRONIZATION, (*_place(event), event.args.waits_for)
+
+
 def _make_call(writer: _Writer, event: Event) -> Row:
     return RUNTIME, (event.args.correlation, writer.name(event.name), writer.thread(event))
 
@@ -255,5 +275,6 @@ _MAKERS: Mapping[str, Callable[[_Writer, Event], Row]] = {
     "copy": _make_copy,
     "memset": _make_memset,
     "call": _make_call,
+    "sync": _make_sync,
     "range": _make_range,
 }

@@ -1,15 +1,16 @@
 """What a reader must know of a report that is the export of a trace of torch.profiler."""
 
 from gpu_profile.analysis.store.database import Database
+from gpu_profile.analysis.store.schema import CUDA_EVENT
 
 SOURCE = ("SOURCE", "torch.profiler")
 """The row of META_DATA_EXPORT that marks such an export."""
-NOTE = (
-    "a trace of torch.profiler holds no system calls and no waits between streams: what needs them "
-    "is not judged"
-)
+_LACKS = "a trace of torch.profiler holds no system calls{}: what needs them is not judged"
 
 
 def describe_source(database: Database) -> tuple[str, ...]:
     """Return the note on such an export; none on nsys' own."""
-    return (NOTE,) if database.export_facts.get(SOURCE[0]) == SOURCE[1] else ()
+    if database.export_facts.get(SOURCE[0]) != SOURCE[1]:
+        return ()
+    has_waits = database.has(CUDA_EVENT, "eventSyncId")
+    return (_LACKS.format("" if has_waits else " and no waits between streams"),)

@@ -10,8 +10,16 @@ import pytest
 
 from gpu_profile.analysis.kineto.events import BLOCK_BYTES
 from gpu_profile.analysis.kineto.export import export_trace
+from gpu_profile.analysis.kineto.source import describe_source
 from gpu_profile.analysis.store.database import Database
-from gpu_profile.analysis.store.schema import KERNEL, MEMCPY, NVTX, RUNTIME
+from gpu_profile.analysis.store.schema import (
+    CUDA_EVENT,
+    KERNEL,
+    MEMCPY,
+    NVTX,
+    RUNTIME,
+    SYNCHRONIZATION,
+)
 from gpu_profile.errors import ReportError
 from tests.invoked import invoke, reporting_here
 
@@ -160,6 +168,30 @@ def test_collectives_have_the_communicator_and_size_of_their_process_group(tmp_p
     assert [row["Moved (MB)"] for row in rows] == [20.0, 20.0]
     assert rows[0]["Wait (ns)"] == pytest.approx(20 * 300_000, rel=0.01)
     assert rows[1]["Arrived Last (%)"] == 100
+
+
+@pytest.mark.parametrize(
+    ("recorded_by", "kept"), [((5, 5), True), ((-1, 5), True), ((-1, -1), False)]
+)
+def test_waits_between_streams_name_the_event_that_they_wait_for(
+    tmp_path: Path, recorded_by: tuple[int, int], kept: bool
+) -> None:
+    """From CUDA 12.9 on none may, and then no wait is taken for one that waits for nothing."""
+    waits = []
+    for number, call in enumerate(recorded_by):
+        where = {"device": 0, "context": 1, "stream": 7, "correlation": 20 + number}
+        event = {"wait_on_stream": 9 if call > 0 else -1, "wait_on_cuda_event_record_corr_id": call}
+        waits.append(_event("cuda_sync", "Stream Wait Event", ORIGIN, "0", 0, 7, **where, **event))
+    trace = _write(tmp_path / "a.pt.trace.json", [*_list_events(), *waits])
+    export_trace(trace, tmp_path / "a.sqlite")
+    with Database.open(tmp_path / "a.sqlite") as database:
+        (note,) = describe_source(database)
+        assert ("no waits between streams" in note) is not kept
+        assert database.has(SYNCHRONIZATION, "eventSyncId") is kept
+        if kept:
+            columns = ("streamId", "correlationId", "eventSyncId")
+            rows = {name: v.tolist() for name, v in database.load(CUDA_EVENT, *columns).items()}
+            assert rows == {"streamId": [9], "correlationId": [5], "eventSyncId": [5]}
 
 
 @pytest.mark.parametrize(
