@@ -22,7 +22,7 @@ FIRST = (
     *("kubernetes alone", "slurm", "image/test_locked_builds.py", "registry"),
     *("kubernetes/test_profile_kubernetes.py", "image/test_toggles.py", "installed"),
     *("kubernetes/test_faults_pods.py", "ssh", "kubernetes/test_injector_live.py"),
-    "test_engine_hangs.py",
+    *("test_engine_hangs.py", "annotate/test_marks_in_image.py"),
 )
 """The groups that take minutes: pytest-xdist begins with them, and fills up with single tests."""
 SINGLE = (
