@@ -19,7 +19,12 @@ from gpu_profile.settings.settings import Settings
 
 if TYPE_CHECKING:  # ruamel.yaml takes 50 ms, which most verbs do not need
     from gpu_profile.manifest.batch_script import BatchScript
-    from gpu_profile.manifest.manifest_launcher import ManifestLauncher, ScriptLauncher
+    from gpu_profile.manifest.compose import ComposeService
+    from gpu_profile.manifest.manifest_launcher import (
+        ManifestLauncher,
+        ScriptLauncher,
+        ServiceLauncher,
+    )
     from gpu_profile.manifest.user_manifest import UserManifest
 
 
@@ -50,6 +55,15 @@ def open_script(mark: str, script: "BatchScript", settings: Settings) -> "Script
     row = next(row for row in LAUNCHERS.values() if row.mark == mark)
     launcher: ScriptLauncher = row.load_class().from_settings(settings)
     return launcher.with_script(script)
+
+
+def open_service(service: "ComposeService", settings: Settings) -> "ServiceLauncher":
+    """Return the launcher that runs a service of a compose file in its image."""
+    row = next(row for row in LAUNCHERS.values() if row.mark == "services:")
+    settings = dataclasses.replace(settings, launcher=row.name)
+    settings = with_image(settings, service.address)
+    launcher: ServiceLauncher = row.load_class().from_settings(settings)
+    return launcher.with_service(service)
 
 
 def with_image(settings: Settings, image: str) -> Settings:

@@ -32,8 +32,8 @@ class LauncherFlag:
 class LauncherRow:
     """A launcher's name in --on and handles, its class, its flags and its own settings.
 
-    `family` is the word before the help of its flags, by default its name. `mark` begins the lines
-    of users' own scripts that its scheduler reads, such as `#SBATCH`. `keys` are read as
+    `family` is the word before the help of its flags, by default its name. `mark` begins lines
+    of users' own files, by which they are told: `#SBATCH`, `services:`. `keys` are read as
     `settings.launcher_values["TOY_SHELL"]`, or as fields of a class that lists them:
     `settings.of(SlurmSettings).partition`.
     """
@@ -79,7 +79,7 @@ def _make_kubernetes_row(name: str, path: str) -> LauncherRow:
 
 
 ROWS: tuple[LauncherRow, ...] = (
-    LauncherRow(name="docker", path="docker.launcher.DockerLauncher"),
+    LauncherRow(name="docker", path="docker.launcher.DockerLauncher", mark="services:"),
     LauncherRow(name="host", path="host.HostLauncher", flags=(_make_workdir("SSH_WORKDIR"),)),
     LauncherRow(
         name="ssh",

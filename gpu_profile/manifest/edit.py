@@ -5,15 +5,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from gpu_profile.carrier import CARRIED_TO, Carrier
+from gpu_profile.carrier import Carrier
 from gpu_profile.job import Job, NsysPlan
 from gpu_profile.kubernetes.carrier_pod import make_additions
 from gpu_profile.kubernetes.kubectl import quote_literal
 from gpu_profile.kubernetes.marks import DEFAULT_CONTAINER, OBJECT_LABEL, PREFIX, RUN_LABEL
+from gpu_profile.manifest.container_words import wrap_command
 from gpu_profile.manifest.documents import Document
 from gpu_profile.manifest.paths import Path, set_value
 from gpu_profile.manifest.target import Container, Target
-from gpu_profile.nsys.rank_wrapper import rank_options
 
 REPORTS_MOUNT = "/gpu-profile"
 _VOLUME = "gpu-profile-reports"
@@ -40,15 +40,9 @@ class Edit:
 
     def wrap(self, container: Container) -> list[str]:
         """Return the words before the container's own."""
-        hold, carrier = 0 if container.template.starter else self.hold_s, self.job.carrier
-        words = (
-            *((carrier.python, "-E") if carrier else ("python3",)),
-            f"{CARRIED_TO}/agent/run_container.py",
-            f"--by={container.starter.value}",
-            f"--hold={hold}",
-            *((f"--nsys={carrier.nsys}",) if carrier else ()),
-            *rank_options(self.job, self.plan, output=self.reports),
-            "--",
+        hold_s = 0 if container.template.starter else self.hold_s
+        words = wrap_command(
+            self.job, self.plan, container.starter, hold_s=hold_s, output=self.reports
         )
         return quote_literal(words)
 

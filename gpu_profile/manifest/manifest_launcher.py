@@ -7,6 +7,7 @@ from gpu_profile.job import Job, NsysPlan
 from gpu_profile.kubernetes.kubectl import Object
 from gpu_profile.launcher import Launcher
 from gpu_profile.manifest.batch_script import BatchScript
+from gpu_profile.manifest.compose import ComposeService
 from gpu_profile.manifest.user_manifest import EditedManifest, UserManifest
 
 
@@ -38,3 +39,13 @@ class ScriptLauncher(Launcher, Protocol):
 
     def compare_script(self, job: Job, plan: NsysPlan) -> str:
         """Return the unified difference of what the scheduler reads, which --dry-run prints."""
+
+
+class ServiceLauncher(Launcher, Protocol):
+    """A launcher of an engine that runs a service of a user's compose file."""
+
+    def with_service(self, service: ComposeService) -> "ServiceLauncher":
+        """Return the launcher that runs this service."""
+
+    def render_override(self, job: Job, plan: NsysPlan) -> str:
+        """Return the file that compose reads behind the user's, which --dry-run prints."""

@@ -4,7 +4,7 @@ import functools
 import platform
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import ClassVar
@@ -14,7 +14,14 @@ from gpu_profile.declared.check import Check
 from gpu_profile.declared.image_ref import ImageRef
 from gpu_profile.doctor import fix_engine
 from gpu_profile.doctor.engine import check_engine
-from gpu_profile.engine import carrier_volume, container, engine_answers, image_programs, probe
+from gpu_profile.engine import (
+    carrier_volume,
+    compose,
+    container,
+    engine_answers,
+    image_programs,
+    probe,
+)
 from gpu_profile.errors import SettingsError
 from gpu_profile.image import embedded_base
 from gpu_profile.job import REPORTS_INSIDE, Job, Mount, NsysPlan
@@ -23,6 +30,7 @@ from gpu_profile.launcher import Carrying, ImageFrom, LauncherDefaults, Repair
 from gpu_profile.launchers.agent import job_directory, windows
 from gpu_profile.launchers.docker import own_directory
 from gpu_profile.launchers.docker.status import read_own_status
+from gpu_profile.manifest.compose import OVERRIDE, ComposeService
 from gpu_profile.nsys import export as nsys_export
 from gpu_profile.nsys.help_answer import ask_command
 from gpu_profile.nsys.rank_wrapper import local_arguments
@@ -57,6 +65,8 @@ class DockerLauncher(LauncherDefaults):
     umask: int = 0o022
     owner: str = ""
     """`uid:gid` that gets the reports, such as `1000:1000`; empty where root may keep them."""
+    service: ComposeService | None = None
+    """The service of a user's compose file that a job runs in place of an image's command."""
     carrier_image: ImageRef | None = None
     """The image of ours whose nsys other images get; None where `image` is that."""
     agent: job_directory.Agent = field(
@@ -109,6 +119,8 @@ class DockerLauncher(LauncherDefaults):
             return job
         carrier = yield from carrier_volume.fill_volume(ours)
         yield from carrier_volume.check_container(carrier, self.image, self.options)
+        if self.service:  # its command has the image's entrypoint already
+            return replace(job, carrier=carrier)
         return carrier_volume.carry(job, carrier, config)
 
     def probe(self, job: Job) -> Steps[str]:
@@ -122,6 +134,9 @@ class DockerLauncher(LauncherDefaults):
         if job.carrier:
             made = yield make_command("mkdir", "-m", "1777", str(self._reports(job).source))
             job_directory.check_agent_result(made, f"making a folder for {job.name}")
+        if self.service:
+            yield from self._run_service(self.service, job, plan)
+            return job.name
         rootless = bool(job.workdir and self.owner) and (yield from container.is_rootless())
         words = self._run(job, plan, own_directory.list_user_options(job, self.owner, rootless))
         run = Command(argv=words, env=job.env, secrets=frozenset(job.env))
@@ -132,6 +147,31 @@ class DockerLauncher(LauncherDefaults):
             name_in_use="Run it again in a second, or give it another --name",
         )
         return job.name
+
+    def _run_service(self, service: ComposeService, job: Job, plan: NsysPlan) -> Steps[None]:
+        """Start the service in a container of its own, by compose's file and ours behind it."""
+        override = self.report_dir / job.name / OVERRIDE
+        text = service.make_override(job, plan, self._reports(job), container.RUN_LABEL)
+        write = make_command("tee", "--", str(override), stdin=text)
+        job_directory.check_agent_result((yield write), f"writing {override}")
+        run = compose.run_service(service.file, override, service.name, job.name)
+        yield from container.start_detached(
+            run,
+            job.name,
+            again=f"`invoke fetch --job {job.name}` goes on if it does",
+            name_in_use="Run it again in a second, or give it another --name",
+        )
+
+    def with_service(self, service: ComposeService) -> "DockerLauncher":
+        """Return the launcher that runs a service of a compose file, which names its options."""
+        return replace(self, service=service, options=())
+
+    def render_override(self, job: Job, plan: NsysPlan) -> str:
+        """Return what docker compose reads behind the user's file; "" without a service."""
+        if self.service is None:
+            return ""
+        reports = self._reports(job)
+        return self.service.make_override(job, plan, reports, container.RUN_LABEL)
 
     def check_job(self, job: Job, plan: NsysPlan) -> Steps[None]:
         """Raise an error if the command names a file of this machine that the container lacks."""

@@ -31,6 +31,7 @@ from gpu_profile.job import (
 )
 from gpu_profile.launcher import ImageFrom, Launcher
 from gpu_profile.manifest.batch_script import BatchScript
+from gpu_profile.manifest.compose import ComposeService
 from gpu_profile.manifest.manifest_launcher import ManifestLauncher
 from gpu_profile.nsys import options as nsys
 from gpu_profile.nsys.permissions import list_concerns, remove_lacking
@@ -95,6 +96,23 @@ def job_from_script(
         profile=spec,
         resources=Resources(nodes=script.count_nodes(), gpus_per_node=gpus),
         least_ranks=1 + max(spec.ranks or {0}),
+    )
+
+
+def job_from_service(
+    options: ProfileOptions, settings: Settings, launcher: Launcher, service: ComposeService
+) -> Job:
+    """Return the job of a service of a compose file, with what the flags say of nsys."""
+    gpus = service.count_gpus()
+    if gpus is None:
+        gpus = _count_gpus(options, launcher)
+    words, name = service.words or ("",), options.name or service.name
+    return Job(
+        name=record.run_id(words, datetime.now(timezone.utc), name),
+        command=words,
+        image=ImageRef.parse(service.address),
+        profile=_profile_spec(options, settings, launcher),
+        resources=Resources(gpus_per_node=gpus, tasks_per_node=service.count_ranks()),
     )
 
 

@@ -26,10 +26,17 @@ from gpu_profile.verbs.jobs.batch_script import (
     tell_script,
 )
 from gpu_profile.verbs.jobs.carry import plan_carried, refuse_carry
+from gpu_profile.verbs.jobs.compose_file import (
+    is_compose_text,
+    open_compose,
+    show_service,
+    tell_service,
+)
 from gpu_profile.verbs.jobs.job_from_flags import (
     job_from,
     job_from_manifest,
     job_from_script,
+    job_from_service,
     plan_for,
 )
 from gpu_profile.verbs.jobs.manifest import (
@@ -56,8 +63,12 @@ def profile(options: ProfileOptions) -> None:
     settings = with_image(apply_version(load_settings(options)), options.image)
     if options.manifest:
         text = read_manifest(options.manifest)
-        run_file = _profile_script if find_mark(text) else _profile_manifest
-        run_file(options, settings, text)
+        if find_mark(text):
+            _profile_script(options, settings, text)
+        elif is_compose_text(options.manifest, text):
+            _profile_service(options, settings)
+        else:
+            _profile_manifest(options, settings, text)
         return
     refuse_without_manifest(options)
     launcher = launcher_of(settings.launcher, settings)
@@ -90,6 +101,20 @@ def _profile_script(options: ProfileOptions, settings: Settings, text: str) -> N
         return
     tell_left(settings.report_dir)
     tell_script(script)
+    _run_job(job, launcher, options, settings)
+
+
+def _profile_service(options: ProfileOptions, settings: Settings) -> None:
+    """Profile a service of the compose file of --manifest; with --dry-run print what is added."""
+    launcher, service = open_compose(options, settings)
+    job = job_from_service(options, settings, launcher, service)
+    if options.dry_run:
+        _, job = process.plan_value(launcher.carry(job, wanted=options.carry))
+        plan, _ = plan_for(job, job.profile or ProfileSpec(), TYPICAL_HELP)
+        show_service(job, plan, launcher, service)
+        return
+    tell_left(settings.report_dir)
+    tell_service(service)
     _run_job(job, launcher, options, settings)
 
 

@@ -1,0 +1,117 @@
+"""Services of docker compose files: what is added to one, its words, what is refused."""
+
+import dataclasses
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from gpu_profile.carrier import Carrier
+from gpu_profile.errors import SettingsError
+from gpu_profile.job import Job, Mount, NsysPlan
+from gpu_profile.manifest.compose import ComposeService, is_compose
+from gpu_profile.manifest.user_manifest import Entrypoint
+from tests.invoked import invoke
+
+JOB = Job(
+    name="train-1", command=("train",), carrier=Carrier(source="gpu-profile-0f3c", digest="0f3c")
+)
+PLAN = NsysPlan(options=("--trace=cuda,nvtx", "--env-var=A=$B"))
+REPORTS = Mount(source=Path("/tmp/runs/train-1/container"), target="/wd/train-1")
+IMAGE = Entrypoint(entrypoint=("/start.sh",), cmd=("--slow",))
+
+
+def service(**facts: Any) -> ComposeService:
+    config = {"name": "p", "services": {"train": {"image": "i:1", **facts}}}
+    chosen = ComposeService.choose(Path("compose.yaml"), config, "")
+    return dataclasses.replace(chosen, image=IMAGE)
+
+
+def test_what_is_added_to_a_service(golden: Callable[[str, str], None]) -> None:
+    words = ["torchrun", "--nproc_per_node=2", "train.py", "--at=$$HOME"]
+    text = service(command=words, read_only=True).make_override(JOB, PLAN, REPORTS, "run")
+    golden("compose.override.yaml", text)
+
+
+@pytest.mark.parametrize(
+    ("facts", "words"),
+    [
+        ({}, ("/start.sh", "--slow")),
+        ({"command": ["a", "$$B"]}, ("/start.sh", "a", "$B")),
+        ({"entrypoint": ["x"]}, ("x",)),
+        ({"entrypoint": ["x"], "command": ["y"]}, ("x", "y")),
+    ],
+)
+def test_the_words_of_a_service_or_of_its_image(
+    facts: dict[str, Any], words: tuple[str, ...]
+) -> None:
+    assert service(**facts).words == words
+
+
+def test_what_a_service_asks_for() -> None:
+    def reserve(**device: Any) -> ComposeService:
+        devices = [{"driver": "nvidia", **device}]
+        return service(deploy={"resources": {"reservations": {"devices": devices}}})
+
+    asked = (
+        *(service(), reserve(count=2, capabilities=["gpu"]), reserve(capabilities=["tpu"])),
+        *(reserve(device_ids=["0", "3"], capabilities=["gpu"]), service(runtime="nvidia")),
+        reserve(count=-1, capabilities=["gpu"]),
+    )
+    assert [each.count_gpus() for each in asked] == [0, 2, 0, 2, None, None]
+    assert service(command=["torchrun", "--nproc_per_node=4", "a"]).count_ranks() == 1
+    assert service(entrypoint=["torchrun", "--nproc_per_node=4", "a"]).count_ranks() == 4
+    sampling = NsysPlan(options=(), privileged=True)
+    text = service(tmpfs=["/tmp:size=1g"], read_only=True).make_override(JOB, sampling, REPORTS, "")
+    added = yaml.safe_load(text)["services"]["train"]
+    assert (added["cap_add"], "tmpfs" in added) == (["SYS_ADMIN"], False)
+
+
+def test_a_file_is_told_by_its_services() -> None:
+    assert is_compose([{"services": {"a": {}}}])
+    assert not is_compose([{"services": {"a": {}}, "kind": "Thing"}])
+    assert not is_compose([{"services": {}}, {"kind": "Pod"}])
+
+
+def test_a_file_that_cannot_be_profiled_is_one_line(
+    tmp_path: Path, fake_tool: Callable[..., Callable[[], list[list[str]]]]
+) -> None:
+    config = {"services": {"a": {"image": "i", "command": ["x"]}, "b": {}}}
+    for name, said in (
+        ("", "has 2 services: a, b. Choose by --container"),
+        ("c", "has no service 'c'. There are a, b"),
+        ("b", "service b has no image:"),
+    ):
+        with pytest.raises(SettingsError, match=said):
+            ComposeService.choose(Path("compose.yaml"), config, name)
+    text = json.dumps(config)
+    (tmp_path / "compose.yaml").write_text(text)
+    answers = (
+        f"case $* in *config*) echo '{text}';; *inspect*) echo 'No such image: i' >&2; exit 1;"
+    )
+    fake_tool("docker", f"{answers}; esac")
+
+    def refuse(*words: str) -> tuple[int, str]:
+        done = invoke("profile", "--manifest=compose.yaml", *words, directory=tmp_path)
+        return done.returncode, done.stderr
+
+    for words, said in (
+        (("--container=a", "--nodes=2"), "--nodes: the manifest decides that"),
+        (("--container=a",), "`docker compose --file=compose.yaml pull a` brings it"),
+    ):
+        code, shown = refuse(*words)
+        assert (code, said in shown) == (2, True), shown
+    fake_tool("docker", "echo \"docker: 'compose' is not a docker command.\" >&2; exit 1")
+    code, shown = refuse()
+    assert code == 3
+    assert "there is no docker compose here: docker: 'compose' is not" in shown
+    assert not list(tmp_path.glob("*/run.json"))
+
+
+def test_a_service_that_starts_nothing_is_refused() -> None:
+    empty = dataclasses.replace(service(), image=Entrypoint(entrypoint=(), cmd=()))
+    with pytest.raises(SettingsError, match=r"service train of compose\.yaml starts no command"):
+        empty.make_override(JOB, PLAN, REPORTS, "run")
