@@ -14,7 +14,7 @@ _INSTALL = (
 )
 
 
-def read_config(file: Path) -> Steps[Mapping[str, Any]]:
+def read_compose_file(file: Path) -> Steps[Mapping[str, Any]]:
     """Return a compose file with all that it includes, as JSON. Raises ToolError without compose.
 
     Variables are replaced and anchors followed; nothing is started.

@@ -9,7 +9,7 @@ import yaml
 
 from gpu_profile.errors import SettingsError
 from gpu_profile.job import Job, Mount, NsysPlan
-from gpu_profile.manifest.container_words import wrap_command
+from gpu_profile.manifest.container_words import make_container_words
 from gpu_profile.manifest.documents import compare_texts
 from gpu_profile.manifest.starters import count_ranks, find_starter
 from gpu_profile.manifest.user_manifest import Entrypoint
@@ -98,7 +98,7 @@ class ComposeService:
         if not self.words:
             raise SettingsError(f"{self.title} starts no command", "Write it into command:")
         starter = find_starter(self.words)
-        ours = wrap_command(job, plan, starter, hold_s=0, output=reports.target)
+        ours = make_container_words(job, plan, starter, hold_s=0, output=reports.target)
         volumes = [{"type": "bind", "source": str(reports.source), "target": reports.target}]
         service: dict[str, Any] = {
             "entrypoint": list(map(_quote, ours)),

@@ -6,7 +6,7 @@ from gpu_profile.manifest.starters import Starter
 from gpu_profile.nsys.rank_wrapper import rank_options
 
 
-def wrap_command(
+def make_container_words(
     job: Job, plan: NsysPlan, starter: Starter, *, hold_s: int, output: str
 ) -> tuple[str, ...]:
     """Return the words of run_container.py, which stand before the container's own.

@@ -10,7 +10,7 @@ from gpu_profile.job import Job, NsysPlan
 from gpu_profile.kubernetes.carrier_pod import make_additions
 from gpu_profile.kubernetes.kubectl import quote_literal
 from gpu_profile.kubernetes.marks import DEFAULT_CONTAINER, OBJECT_LABEL, PREFIX, RUN_LABEL
-from gpu_profile.manifest.container_words import wrap_command
+from gpu_profile.manifest.container_words import make_container_words
 from gpu_profile.manifest.documents import Document
 from gpu_profile.manifest.paths import Path, set_value
 from gpu_profile.manifest.target import Container, Target
@@ -41,7 +41,7 @@ class Edit:
     def wrap(self, container: Container) -> list[str]:
         """Return the words before the container's own."""
         hold_s = 0 if container.template.starter else self.hold_s
-        words = wrap_command(
+        words = make_container_words(
             self.job, self.plan, container.starter, hold_s=hold_s, output=self.reports
         )
         return quote_literal(words)

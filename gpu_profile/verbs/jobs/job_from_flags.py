@@ -42,8 +42,8 @@ from gpu_profile.runs import record
 from gpu_profile.runs.reports.validate import KINDS
 from gpu_profile.settings.places import cache_folder
 from gpu_profile.settings.settings import Settings
-from gpu_profile.verbs.jobs.manifest import make_manifest_job
 from gpu_profile.verbs.jobs.mounts import find_workdir, parse_mount
+from gpu_profile.verbs.jobs.own_file.manifest import make_manifest_job
 
 SAMPLE = ("python3", "/train.py")
 

@@ -19,19 +19,7 @@ from gpu_profile.runs.record import RunRecord
 from gpu_profile.runs.runner import Runner
 from gpu_profile.settings.settings import Settings
 from gpu_profile.verbs.image.lock import apply_version
-from gpu_profile.verbs.jobs.batch_script import (
-    find_mark,
-    read_script,
-    show_script,
-    tell_script,
-)
 from gpu_profile.verbs.jobs.carry import plan_carried, refuse_carry
-from gpu_profile.verbs.jobs.compose_file import (
-    is_compose_text,
-    open_compose,
-    show_service,
-    tell_service,
-)
 from gpu_profile.verbs.jobs.job_from_flags import (
     job_from,
     job_from_manifest,
@@ -39,7 +27,19 @@ from gpu_profile.verbs.jobs.job_from_flags import (
     job_from_service,
     plan_for,
 )
-from gpu_profile.verbs.jobs.manifest import (
+from gpu_profile.verbs.jobs.own_file.batch_script import (
+    find_mark,
+    read_script,
+    show_script,
+    tell_script,
+)
+from gpu_profile.verbs.jobs.own_file.compose_file import (
+    is_compose_text,
+    open_compose,
+    show_service,
+    tell_service,
+)
+from gpu_profile.verbs.jobs.own_file.manifest import (
     agree_to_replace,
     open_manifest,
     read_manifest,

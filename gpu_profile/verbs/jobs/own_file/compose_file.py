@@ -17,7 +17,7 @@ from gpu_profile.manifest.manifest_launcher import ServiceLauncher
 from gpu_profile.manifest.user_manifest import Entrypoint
 from gpu_profile.progress import Progress
 from gpu_profile.settings.settings import Settings
-from gpu_profile.verbs.jobs.manifest import refuse_decided
+from gpu_profile.verbs.jobs.own_file.manifest import refuse_decided
 
 
 def is_compose_text(path: str, text: str) -> bool:
@@ -32,7 +32,7 @@ def open_compose(
     decided = {"words behind --": options.words, "--template": options.template}
     refuse_decided(options, {**decided, "--yes": options.yes})
     file = Path(options.manifest)
-    config = process.drive(compose.read_config(file))
+    config = process.drive(compose.read_compose_file(file))
     service = ComposeService.choose(file, config, options.container)
     if not service.has_command:
         service = dataclasses.replace(service, image=process.drive(_read_entrypoint(service)))

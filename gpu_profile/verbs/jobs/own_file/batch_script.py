@@ -10,7 +10,7 @@ from gpu_profile.job import Job, NsysPlan
 from gpu_profile.manifest.batch_script import BatchScript, has_mark
 from gpu_profile.manifest.manifest_launcher import ScriptLauncher
 from gpu_profile.progress import Progress
-from gpu_profile.verbs.jobs.manifest import refuse_decided
+from gpu_profile.verbs.jobs.own_file.manifest import refuse_decided
 
 _OF_SUBMITTING = {"login", "sbatch-args"}
 """Flags of launchers that say how a script is submitted. What it asks for is its own."""
