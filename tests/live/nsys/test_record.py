@@ -74,6 +74,19 @@ def test_five_windows_of_two_ranks(environ: Mapping[str, str], job: str) -> None
     assert (ended.returncode, "has ended" in ended.stderr) == (5, True)
 
 
+@pytest.mark.slow
+def test_twenty_windows_of_two_ranks(environ: Mapping[str, str], job: str) -> None:
+    """None of them is lost. bench/armed.py measures how far apart they begin."""
+    while "step" not in invoke(environ, "logs", f"--job={job}").stdout:
+        pass
+    for number in range(1, 21):
+        done = invoke(environ, "record", f"--job={job}", "--seconds=0.3")
+        assert done.returncode == 0, f"window {number}: {done.stderr}"
+    (run,) = Path(environ["REPORT_DIR"]).glob("armed-*")
+    answers = [json.loads(path.read_text()) for path in (run / "windows").glob("answer-*.json")]
+    assert [answer["state"] for answer in answers] == ["done"] * 40
+
+
 def find_answer(environ: Mapping[str, str], number: int) -> Path:
     (run,) = Path(environ["REPORT_DIR"]).glob("armed-*")
     return next(iter((run / "windows").glob(f"answer-{number}-*.json")), run / "absent")

@@ -1,0 +1,97 @@
+"""`invoke record` on a cluster: pods that go on, each window fetched and read."""
+
+import re
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+
+from tests.live.kubernetes.conftest import Cluster, must
+
+pytestmark = [pytest.mark.kubernetes, pytest.mark.docker, pytest.mark.image, pytest.mark.registry]
+
+TURNS = "import time\nwhile True:\n    time.sleep(0.02)\n    print('turn', flush=True)"
+SERVER = """apiVersion: apps/v1
+kind: Deployment
+metadata: {name: web}
+spec:
+  replicas: 2
+  selector: {matchLabels: {app: web}}
+  template:
+    metadata: {labels: {app: web}}
+    spec:
+      containers:
+        - {name: main, image: "IMAGE", command: [python3, -m, http.server, "8000"]}
+"""
+CLIENT = """
+import os, sys, time, urllib.request
+made = failed = 0
+print("begun", flush=True)
+while not os.path.exists("/tmp/enough"):
+    for address in sys.argv[1:]:
+        try:
+            urllib.request.urlopen(f"http://{address}:8000/", timeout=20).read()
+            made += 1
+        except OSError as error:
+            print(address, error, flush=True)
+            failed += 1
+    time.sleep(0.02)
+print(made, failed)
+"""
+_REPORT = re.compile(r"/rank(\d)\.\S+?\.(\d)\.nsys-rep: .* (\d+) osrt")
+
+
+@contextmanager
+def requesting(cluster: Cluster, pods: list[str], addresses: list[str]) -> Iterator[list[int]]:
+    """Request from both pods while the body runs; then the list holds made and failed ones."""
+    words = ("exec", pods[0], "--", "python3", "-c", CLIENT, *addresses)
+    argv = ("kubectl", f"--namespace={cluster.namespace}", *words)
+    counts: list[int] = []
+    with subprocess.Popen(argv, stdout=subprocess.PIPE, text=True) as client:
+        assert client.stdout is not None
+        assert client.stdout.readline() == "begun\n"
+        try:
+            yield counts
+        finally:
+            must(cluster.kubectl("exec", pods[0], "--", "touch", "/tmp/enough"))
+        said = client.stdout.read().strip().splitlines()
+    assert len(said) == 1, said
+    counts += map(int, said[0].split())
+
+
+def test_a_deployment_is_recorded_three_times_while_it_serves(cluster: Cluster) -> None:
+    path = cluster.directory / "web.yaml"
+    path.write_text(SERVER.replace("IMAGE", cluster.image))
+    armed = ("--record=manual", "--trace=osrt", "--detach")
+    handle = must(cluster.invoke("profile", f"--manifest={path}", *armed)).splitlines()[-1]
+    must(cluster.kubectl("rollout", "status", "deployment/web", "--timeout=120s"))
+    pods = sorted(cluster.pods(), key=lambda pod: str(pod["metadata"]["name"]))
+    names = [str(pod["metadata"]["name"]) for pod in pods]
+    with requesting(cluster, names, [str(pod["status"]["podIP"]) for pod in pods]) as counts:
+        for number in (1, 2, 3):
+            done = cluster.invoke("record", f"--job={handle}", "--seconds=1")
+            assert done.returncode == 0, done.stderr
+            reports = _REPORT.findall(done.stdout)
+            assert [row[:2] for row in reports] == [("0", str(number)), ("1", str(number))]
+            assert all(int(events) > 10 for _, _, events in reports)
+    made, failed = counts
+    assert (made > 20, failed) == (True, 0)
+    assert cluster.invoke("status", f"--job={handle}").stdout == "running\n"
+    refused = cluster.invoke("record", f"--job={handle}", "--steps=5")
+    assert (refused.returncode, "no step of it is marked" in refused.stderr) == (2, True)
+    must(cluster.invoke("stop", f"--job={handle}"))
+    fetched = cluster.invoke("fetch", f"--job={handle}", "--no-html")
+    assert len(cluster.reports()) == 6, fetched.stderr
+
+
+def test_both_workers_of_an_mpijob_are_recorded(cluster: Cluster) -> None:
+    armed = ("--record=manual", "--trace=osrt")
+    handle = cluster.started("mpijob", *armed, "--", "python3", "-c", TURNS)
+    cluster.wait_for("turn", handle, ranks=4)
+    done = cluster.invoke("record", f"--job={handle}", "--seconds=1")
+    assert done.returncode == 0, done.stderr
+    assert [row[:2] for row in _REPORT.findall(done.stdout)] == [("0", "1"), ("1", "1")]
+    assert cluster.invoke("status", f"--job={handle}").stdout == "running\n"
+    must(cluster.invoke("stop", f"--job={handle}"))
+    must(cluster.invoke("fetch", f"--job={handle}", "--no-html"))
