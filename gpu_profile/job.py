@@ -15,7 +15,7 @@ from gpu_profile.errors import SettingsError
 Annotate = Literal["none", "steps", "modules", "ops"]
 ANNOTATE_LEVELS: tuple[Annotate, ...] = get_args(Annotate)
 
-RecordAt = Literal["start", "manual"]
+RecordAt = Literal["start", "manual", "endpoint"]
 RECORD_AT: tuple[RecordAt, ...] = get_args(RecordAt)
 
 Preset = Literal["light", "comm", "full"]
@@ -78,7 +78,8 @@ class ProfileSpec:
     whole: bool = False
     """Record a program with marks to its end, not only until the recording holds enough steps."""
     record: RecordAt = "start"
-    """`manual`: nsys is there and records nothing until `invoke record` asks for a window."""
+    """`manual`: nsys is there and records nothing until `invoke record` asks for a window.
+    `endpoint`: until the program calls cudaProfilerStart, each time that it does."""
     nsys_args: tuple[str, ...] = ()
 
 

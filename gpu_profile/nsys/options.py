@@ -86,6 +86,11 @@ def step_window(spec: ProfileSpec, *, gpus: bool) -> ProfileSpec:
     return replace(spec, capture_range="cudaProfilerApi" if gpus else "nvtx")
 
 
+def endpoint_windows(spec: ProfileSpec) -> ProfileSpec:
+    """Return `spec` with a window for each cudaProfilerStart and Stop of a server."""
+    return replace(spec, capture_range="cudaProfilerApi", capture_range_end="repeat")
+
+
 def needs_privileges(options: Sequence[str]) -> bool:
     """Return whether a container needs SYS_ADMIN: for CPU sampling, context switches, counters.
 
@@ -147,7 +152,7 @@ def _preset_options(spec: ProfileSpec, has: Options, *, gpus: bool) -> dict[str,
         "cuda-event-trace": "false",
         "cuda-graph-trace": _select_granularity(preset, has),
         # nsys 2023.4.4 records nothing of workers that were forked before the window otherwise.
-        **({"trace-fork-before-exec": "true"} if spec.record == "manual" else {}),
+        **({"trace-fork-before-exec": "true"} if spec.record != "start" else {}),
         # Without it, reports hold the whole environment with its secrets.
         "discard-environment": "true",
         "wait": "primary",

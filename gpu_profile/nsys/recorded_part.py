@@ -12,6 +12,8 @@ def describe_recorded_part(spec: ProfileSpec) -> str:
     """Return what is recorded, such as "steps 20 to 39"; "" where nsys' own options say it."""
     if spec.record == "manual":
         return "nothing until `invoke record` asks for a window"
+    if spec.record == "endpoint":
+        return "nothing until the server gets /start_profile, as from `invoke record --url`"
     if spec.steps:
         return f"steps {spec.steps[0]} to {spec.steps[1] - 1}"
     if spec.capture_range or spec.delay_s is not None or spec.duration_s is not None:

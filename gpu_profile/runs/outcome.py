@@ -12,7 +12,6 @@ from gpu_profile.errors import GpuProfileError, Interrupted, JobError, ReportErr
 from gpu_profile.job import Handle, Job, NsysPlan
 from gpu_profile.job_status import JobState, JobStatus
 from gpu_profile.launcher import Launcher
-from gpu_profile.nsys.recorder import is_armed
 from gpu_profile.redact import CommandLine
 from gpu_profile.runs import baseline, output_log
 from gpu_profile.runs.record import OUTPUT_FILE, ReportSummary, RunRecord
@@ -65,7 +64,8 @@ def make_record(
 
 
 def _list_record(job: Job) -> dict[str, str]:
-    return {"record": "manual"} if is_armed(job) else {}
+    at = job.profile.record if job.profile else "start"
+    return {} if at == "start" else {"record": at}
 
 
 def make_job_failure(status: JobStatus, directory: Path) -> GpuProfileError | None:
@@ -107,7 +107,7 @@ def find_trouble(
     # a run started on another machine has a handle but no list of ranks
     ranks = run.ranks or tuple(fetched_report.rank for fetched_report in reports) or (0,)
     try:
-        if run.spec.get("record") != "manual":  # nobody may have asked for a window
+        if "record" not in run.spec:  # nobody may have asked for a window
             check_ranks(reports, ranks, directory)
         for fetched_report, facts in zip(reports, run.reports, strict=True):
             check_events(fetched_report, facts.events, kinds)

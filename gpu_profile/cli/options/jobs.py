@@ -42,7 +42,7 @@ class NsysOptions:
         False, "record to the program's end, not until enough steps are recorded"
     )
     record: str = make_flag(
-        "start", "manual: record nothing until `invoke record` asks for a window", choices=RECORD_AT
+        "start", "manual, endpoint: nothing until `invoke record` asks", choices=RECORD_AT
     )
     delay: float = make_flag(0.0, "nsys: seconds before recording", kind="number")
     duration: float = make_flag(0.0, "nsys: seconds of recording; the job goes on", kind="number")
@@ -78,6 +78,7 @@ class ProfileOptions(
 class RecordOptions(JobOptions, WhereOptions):
     seconds: float = make_flag(0.0, "seconds to record", kind="number")
     steps: int = make_flag(0, "steps to record, of a program with marks", kind="count")
+    url: str = make_flag("", "a server's address: it has /start_profile (--record endpoint)")
     every: str = make_flag("", "have a window recorded again and again: 10m; off ends that")
     keep: int = make_flag(48, "every: leave this many of the latest windows", kind="count")
     ranks: str = make_flag("all", "ranks to record: all, 0,3 or 0-3", kind="ranks")

@@ -169,13 +169,16 @@ def _parse_record(options: ProfileOptions, launcher: Launcher) -> RecordAt:
     Raises SettingsError beside another window, and where `record` would not reach the job.
     """
     others = (options.steps, options.capture_range, options.delay, options.duration, options.whole)
-    if options.record == "manual" and any(others):
-        what = "--record manual records windows that `invoke record` asks for"
+    if options.record != "start" and any(others):
+        what = f"--record {options.record} records windows that `invoke record` asks for"
         flags = "--steps, --capture-range, --delay, --duration and --whole"
         raise SettingsError(what, f"Leave out {flags}")
     if options.record == "manual" and not isinstance(launcher, Recorder):
         what = f"jobs of --on {launcher.name} cannot be recorded while they run"
         raise SettingsError(what, "Leave out --record")
+    if options.record == "endpoint" and launcher.exports_in_job:
+        what = "windows of --record endpoint are not fetched from pods that run"
+        raise SettingsError(what, "Use --record manual, which needs no endpoint")
     chosen = next((at for at in RECORD_AT if at == options.record), None)
     return chosen or refuse_unknown("--record", options.record, RECORD_AT)
 
@@ -276,6 +279,8 @@ def plan_for(job: Job, spec: ProfileSpec, help_text: str) -> tuple[NsysPlan, tup
     gpus = bool(job.resources.gpus_per_node)
     if spec.steps:
         spec = nsys.step_window(spec, gpus=gpus)
+    elif spec.record == "endpoint":
+        spec = nsys.endpoint_windows(spec)
     elif spec.record == "start" and job.command[: len(SAMPLE)] == SAMPLE:
         spec = nsys.sample_window(spec, gpus=gpus)
     options = nsys.profile_options(spec, help_text, gpus=gpus)

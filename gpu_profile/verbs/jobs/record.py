@@ -25,6 +25,7 @@ from gpu_profile.runs import record as runs
 from gpu_profile.runs.reports.export_report import export_fetched
 from gpu_profile.runs.reports.validate import Report, check_events, find_reports, summarise_report
 from gpu_profile.settings.settings import Settings
+from gpu_profile.verbs.jobs.endpoint import record_by_url
 
 _LONGEST_S = 300.0
 
@@ -34,26 +35,42 @@ def record(options: RecordOptions) -> None:
     settings = load_settings(options)
     request = _make_request(options)
     launcher, job_id = _find_job(options.job, settings)
+    _require_running(launcher, job_id, options.job)
+    directory = runs.find_run(settings.report_dir, options.job)
+    if options.url:
+        Progress().show(f"recording {request.seconds:g} s")
+        reports = record_by_url(launcher, job_id, directory, options.url, request.seconds)
+        _tell_reports(launcher, job_id, directory, reports, settings)
+        return
     if not isinstance(launcher, Recorder):
         what = f"jobs of --on {launcher.name} cannot be recorded while they run"
         raise ToolError(what, "Record them from their start: `invoke profile` without --record")
-    _require_running(launcher, job_id, options.job)
-    directory = runs.find_run(settings.report_dir, options.job)
-    if request.schedule:
-        number = process.drive(launcher.record(job_id, request)).number
-        if options.every != OFF:
-            _tell_schedule(request, number, directory, options)
-            return
-        process.drive(launcher.fetch(job_id, directory))
-        _tell_windows(directory)
-        return
     Progress().show(f"recording {_describe(request)}")
     window = process.drive(launcher.record(job_id, request))
+    if options.every and options.every != OFF:
+        _tell_schedule(request, window.number, directory, options)
+        return
     process.drive(launcher.fetch(job_id, directory))
+    if options.every:
+        _tell_windows(directory)
+        return
+    _tell_reports(launcher, job_id, directory, _list(directory, window), settings, window)
+
+
+def _tell_reports(
+    launcher: Launcher,
+    job_id: str,
+    directory: Path,
+    reports: Sequence[Report],
+    settings: Settings,
+    window: Window | None = None,
+) -> None:
+    """Read and print a window's reports. Raises ReportError for a damaged or a lost one."""
     kinds = runs.load_run(directory).kinds
-    for report in _list(directory, window):
+    for report in reports:
         print(_read_report(launcher, job_id, report, kinds, settings))
-    _check(window)
+    if window:
+        _check(window)
     print(name_program(f"`invoke diagnose --run {directory.name}` reads them; the job goes on"))
 
 
@@ -74,6 +91,9 @@ def _tell_windows(directory: Path) -> None:
 def _make_request(options: RecordOptions) -> WindowRequest:
     if not options.job:
         raise SettingsError("record needs a job", "Use --job HANDLE or --job RUN-ID")
+    if options.url and (options.steps or options.every or options.ranks != "all"):
+        what = "--url has the server record, for --seconds alone"
+        raise SettingsError(what, "Leave out --steps, --every and --ranks")
     if options.every == OFF:
         return WindowRequest(seconds=0, schedule=Schedule(every_s=0, keep=0))
     if options.steps and options.seconds:

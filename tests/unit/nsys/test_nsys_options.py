@@ -130,3 +130,12 @@ def test_an_nsys_without_payloads_exports_without_them() -> None:
     damaged = Result(returncode=1, stderr="The file is damaged")
     assert export.without_blobs(command, damaged) is None
     assert export.without_blobs(command, Result(returncode=0)) is None
+
+
+def test_a_server_s_windows_come_again_and_hold_what_it_forks() -> None:
+    spec = nsys.endpoint_windows(ProfileSpec(record="endpoint"))
+    options = set(nsys.profile_options(spec, OLD))
+    assert options >= {
+        *("--capture-range=cudaProfilerApi", "--capture-range-end=repeat", "--kill=none"),
+        "--trace-fork-before-exec=true",
+    }

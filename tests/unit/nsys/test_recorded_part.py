@@ -15,6 +15,11 @@ from gpu_profile.nsys.recorded_part import describe_recorded_part
         (ProfileSpec(capture_range="nvtx"), ""),
         (ProfileSpec(duration_s=3), ""),
         (ProfileSpec(delay_s=3), ""),
+        (ProfileSpec(record="manual"), "nothing until `invoke record` asks for a window"),
+        (
+            ProfileSpec(record="endpoint"),
+            "nothing until the server gets /start_profile, as from `invoke record --url`",
+        ),
         (ProfileSpec(whole=True), "the program to its end"),
         (ProfileSpec(annotate="none"), "the program to its end"),
     ],
