@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from gpu_profile.analysis.activity.activity import COMMUNICATION, Activity
 from gpu_profile.analysis.activity.nvtx_ranges import Ranges
 from gpu_profile.analysis.activity.serving.marks import find_marked_iterations
-from gpu_profile.analysis.activity.serving.pauses import find_pauses_between_requests
+from gpu_profile.analysis.activity.serving.pauses import find_emptied, measure_pauses
 from gpu_profile.analysis.activity.step_period import (
     OPTIMIZER,
     find_middle_of_pauses,
@@ -26,7 +26,7 @@ from gpu_profile.analysis.activity.step_ranges import (
 )
 from gpu_profile.analysis.arrays.columns import list_distinct
 from gpu_profile.analysis.arrays.memo import once_each
-from gpu_profile.analysis.arrays.types import IntArray
+from gpu_profile.analysis.arrays.types import Flags, IntArray
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,8 +44,8 @@ class Steps:
     step and the next, which an evaluation takes; empty where none was looked for.
 
     Of iterations, `kind` is of serving.marks.KINDS, `batch` the number of requests (NOT_TOLD where
-    unknown), and `unasked` the ns behind each one in which there was no request. Else all are
-    empty.
+    unknown). `emptied`: no request was left behind it; `unasked`: the ns behind it in which there
+    was none. Else all are empty.
     """
 
     source: str
@@ -59,6 +59,7 @@ class Steps:
     evaluated: IntArray = field(default_factory=lambda: np.empty(0, np.int64))
     kind: IntArray = field(default_factory=lambda: np.empty(0, np.int64))
     batch: IntArray = field(default_factory=lambda: np.empty(0, np.int64))
+    emptied: Flags = field(default_factory=lambda: np.empty(0, np.bool_))
     unasked: IntArray = field(default_factory=lambda: np.empty(0, np.int64))
 
     @property
@@ -123,10 +124,10 @@ def _find_iterations(activity: Activity) -> Steps:
     found = found.pick(np.searchsorted(found.start, steps.host_start))
     worked = _find_work_ends(activity, steps)
     idle = np.r_[np.maximum(steps.start[1:] - worked[:-1], 0), 0][: len(steps)]
-    pauses = find_pauses_between_requests(found, idle, steps.end - steps.start)
-    unasked = np.where(pauses, idle, 0)
+    emptied = find_emptied(found)
+    unasked = measure_pauses(emptied, idle, steps.end - steps.start)
     end, kind, batch = steps.end - unasked, found.kind, found.batch
-    return replace(steps, end=end, kind=kind, batch=batch, unasked=unasked)
+    return replace(steps, end=end, kind=kind, batch=batch, emptied=emptied, unasked=unasked)
 
 
 def _find_work_ends(activity: Activity, steps: Steps) -> IntArray:

@@ -177,7 +177,7 @@ def _mark_runs(chosen: Flags, thread: IntArray) -> Flags:
     return np.asarray(chosen & (np.bincount(run)[run] >= TINY_RUN), np.bool_)
 
 
-def _unblock(graph: RunGraph, weights: Weights, calls: IntArray) -> Weights:
+def unblock_calls(graph: RunGraph, weights: Weights, calls: IntArray) -> Weights:
     """These calls return without waiting for the GPU."""
     ends = graph.nodes.call_end[calls]
     weights = weights.without_edges(find_edges(graph, ends, Edge.RETURN, Edge.STAGED))
@@ -195,7 +195,7 @@ def remove_waits(ranks: Sequence[int] = (), pattern: str = "") -> Apply:
         chosen[graph.ops.call[_find_pageable_copies(graph, ranks)]] = False
         if pattern:
             chosen &= match_names(graph, re.compile(pattern))[graph.calls.name]
-        return _unblock(graph, weights, np.flatnonzero(chosen))
+        return unblock_calls(graph, weights, np.flatnonzero(chosen))
 
     return apply
 
@@ -215,7 +215,7 @@ def pin_copies(ranks: Sequence[int] = ()) -> Apply:
         fast = np.rint(ops.bytes[rows] / PINNED_GB_PER_S).astype(np.int64) + 1_000
         weights = weights.with_work(rows, np.minimum(weights.work[rows], fast))
         calls = np.unique(ops.call[rows]).astype(np.int64)
-        weights = _unblock(graph, weights, calls)
+        weights = unblock_calls(graph, weights, calls)
         edges = find_edges(graph, graph.nodes.call_end[calls], Edge.CALL)
         return weights.with_lag(edges, np.minimum(weights.lag[edges], PINNED_CALL_NS))
 
@@ -228,7 +228,7 @@ def remove_allocations(ranks: Sequence[int] = ()) -> Apply:
     def apply(graph: RunGraph, weights: Weights) -> Weights:
         allocates = match_names(graph, ALLOCATION_NAME)[graph.calls.name]
         calls = np.flatnonzero(choose_calls(graph, ranks) & allocates)
-        weights = _unblock(graph, weights, calls)
+        weights = unblock_calls(graph, weights, calls)
         weights = weights.with_lag(find_edges(graph, graph.nodes.call_end[calls], Edge.CALL), 0)
         # Between two of these calls the allocator searches its blocks, for a cache that is gone.
         follows = allocates[graph.calls.name[calls - 1]] & (np.diff(calls, prepend=-1) == 1)

@@ -6,19 +6,25 @@ from gpu_profile.analysis.activity.serving.marks import DECODE, NOT_TOLD, PREFIL
 from gpu_profile.analysis.arrays.types import Flags, IntArray
 
 
-def find_pauses_between_requests(found: Iterations, idle: IntArray, step: IntArray) -> Flags:
-    """A mask of the iterations behind which the engine had no request.
+def find_emptied(found: Iterations) -> Flags:
+    """A mask of the iterations behind which the engine had no request left.
 
-    `idle`: ns without GPU work behind each iteration, `step`: ns of each one. An engine without
-    requests goes on with a new prompt, and then decodes no more requests than came since. A pause
-    before anything else is one of a slow step. So is one that is shorter than most steps.
+    It then goes on with a new prompt, and decodes no more requests than came since.
     """
-    kind, pauses = found.kind, np.zeros(len(found.kind), bool)
+    kind, emptied = found.kind, np.zeros(len(found.kind), bool)
+    for row in np.flatnonzero((kind[1:] == PREFILL) & (kind[:-1] != PREFILL)).tolist():
+        emptied[row] = _begins_anew(found, row + 1)
+    return emptied
+
+
+def measure_pauses(emptied: Flags, idle: IntArray, step: IntArray) -> IntArray:
+    """ns behind each iteration in which no request was there.
+
+    `idle`: ns without GPU work behind each iteration, `step`: ns of each one. A pause that is
+    shorter than most iterations is one of the host between two of them.
+    """
     usual = float(np.median(step - idle)) if len(step) else 0.0
-    opens = (kind[1:] == PREFILL) & (kind[:-1] != PREFILL) & (idle[:-1] > usual)
-    for row in np.flatnonzero(opens).tolist():
-        pauses[row] = _begins_anew(found, row + 1)
-    return pauses
+    return np.where(emptied & (idle > usual), idle, 0)
 
 
 def _begins_anew(found: Iterations, first: int) -> bool:

@@ -1,22 +1,41 @@
 """The changes of an inference engine's iterations."""
 
+import re
+
 import numpy as np
 
-from gpu_profile.analysis.activity.activity import COMMUNICATION, COMPUTE
-from gpu_profile.analysis.replay.changes import Change, choose_calls, shorten
+from gpu_profile.analysis.activity.activity import COMMUNICATION, COMPUTE, COPY_TO_DEVICE
+from gpu_profile.analysis.activity.load.operations import COPY_NAMES
+from gpu_profile.analysis.arrays.types import Flags
+from gpu_profile.analysis.replay.changes import (
+    LEAST_COPY,
+    Change,
+    choose_calls,
+    choose_ops,
+    free_calls,
+    match_names,
+    shorten,
+    unblock_calls,
+)
 from gpu_profile.analysis.replay.rank.rank_graph import NONE
 from gpu_profile.analysis.replay.run.run_graph import RunGraph
 from gpu_profile.analysis.replay.weights import Weights
+
+
+def _mark_launches(graph: RunGraph) -> Flags:
+    """A mask of the calls that launch a kernel or a graph."""
+    ops = graph.ops
+    launches = np.zeros(len(graph.calls.start), bool)
+    works = ((ops.kind == COMPUTE) | (ops.kind == COMMUNICATION)) & (ops.call != NONE)
+    launches[ops.call[works]] = True
+    return launches
 
 
 def _go_on_at_once(graph: RunGraph, weights: Weights) -> Weights:
     """The host does nothing between a call that waits and the next launch of a kernel or graph:
     another thread does it, or it was done while the GPU worked.
     """
-    ops, calls = graph.ops, graph.calls
-    launches = np.zeros(len(calls.start), bool)
-    works = ((ops.kind == COMPUTE) | (ops.kind == COMMUNICATION)) & (ops.call != NONE)
-    launches[ops.call[works]] = True
+    calls, launches = graph.calls, _mark_launches(graph)
     waited = np.r_[0, np.cumsum(calls.waits)[:-1]]
     launched = np.r_[0, np.cumsum(launches)[:-1]]
     # How many launches there were when the last call that waits ended.
@@ -28,3 +47,22 @@ def _go_on_at_once(graph: RunGraph, weights: Weights) -> Weights:
 
 
 DECODE_GAP = Change("host work between iterations", _go_on_at_once, ("decode_gap",))
+
+
+def _copy_at_once(graph: RunGraph, weights: Weights) -> Weights:
+    """Of the small copies to the GPU between two launches of kernels only the first is left."""
+    ops = graph.ops
+    to_device = match_names(graph, _TO_DEVICE)[ops.name] & (ops.bytes < LEAST_COPY)
+    rows = np.flatnonzero(choose_ops(graph) & to_device & (ops.call != NONE))
+    rows = rows[np.argsort(ops.call[rows], kind="stable")]
+    place = np.cumsum(_mark_launches(graph))[ops.call[rows]]
+    rows = rows[~np.r_[True, place[1:] != place[:-1]][: len(rows)]]
+    calls = np.unique(ops.call[rows]).astype(np.int64)
+    weights = free_calls(graph, unblock_calls(graph, weights, calls), calls)
+    weights = weights.with_work(rows, 0 * rows)
+    starts = graph.nodes.op_start[rows]
+    return shorten(graph, weights, starts, weights.delay[starts])
+
+
+_TO_DEVICE = re.compile(re.escape(COPY_NAMES[COPY_TO_DEVICE]))
+FEW_COPIES = Change("small copies", _copy_at_once, ("many_small_copies",))

@@ -1,6 +1,9 @@
 """Findings about engines: what is planted in a synthetic server is named with its cost."""
 
+from dataclasses import replace
 from pathlib import Path
+
+import pytest
 
 from gpu_profile.analysis.findings.diagnosis import Diagnosis
 from gpu_profile.analysis.store.files.open_report import open_report
@@ -26,3 +29,38 @@ def test_host_work_between_decode_steps_is_named_with_its_cost(tmp_path: Path) -
     assert "2.00 of 2.77 ms of a decode step between the copy of its tokens" in gap.evidence[0]
     # Half a second without requests is no gap of the host.
     assert "longest gap 2.0" in "".join(gap.evidence)
+
+
+def list_costs(diagnosis: Diagnosis) -> dict[str, float]:
+    return {finding.kind: finding.cost_ms for finding in diagnosis.findings}
+
+
+def test_many_small_copies_are_named_with_their_cost(tmp_path: Path) -> None:
+    server = Server(requests=16, gap_us=15, copies=40, chunk=128)
+    diagnosis = diagnose(server, tmp_path)
+    (found,) = diagnosis.findings
+    # One of 40 calls of 6 us is left.
+    assert list_costs(diagnosis) == {"many_small_copies": pytest.approx(39 * 0.006, rel=0.02)}
+    assert found.evidence == (
+        "rank 0: 40 copies to the GPU an iteration, of 200 bytes in the median",
+    )
+
+
+def test_prompts_that_hold_up_tokens_are_named(tmp_path: Path) -> None:
+    server = Server(requests=24, gap_us=15, copies=1, chunk=2000, engine="SGLang")
+    diagnosis = diagnose(server, tmp_path)
+    assert set(list_costs(diagnosis)) == {"mixed_steps"}
+    (found,) = diagnosis.findings
+    assert "ms at p99, and 0.79" in found.evidence[0]
+    assert found.describe_cost().startswith("at most ")
+
+
+def test_batches_without_a_graph_are_named_with_their_sizes(tmp_path: Path) -> None:
+    slow = Server(requests=24, largest=2, product_us=30, host_us=40, every_us=3000)
+    run = serve(replace(slow, gap_us=15, copies=1))
+    with open_report(str(run.save(tmp_path))) as database:
+        diagnosis = diagnose_reports(database)
+    missed = [one.batch for one in run.iterations if one.kind == "decode" and one.batch > 2]
+    (found,) = (one for one in diagnosis.findings if one.kind == "graph_miss")
+    assert f"batches of 3 to {max(missed)} without, batches of 1 to 2" in found.evidence[1]
+    assert f"{len(missed)} of " in found.evidence[0]

@@ -1,0 +1,100 @@
+"""Finding graph_miss: decode steps that launch their kernels one by one, beside those of graphs."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from gpu_profile.analysis.activity.activity import NO_CALL, Activity
+from gpu_profile.analysis.activity.serving.marks import DECODE, NOT_TOLD
+from gpu_profile.analysis.activity.step_period import GRAPH_CALL
+from gpu_profile.analysis.activity.steps import find_steps, step_of
+from gpu_profile.analysis.arrays.types import Flags, IntArray
+from gpu_profile.analysis.findings.finding import Judgement
+from gpu_profile.analysis.findings.idle_time import judge_state
+from gpu_profile.analysis.findings.rule import FindingRow, FindingRule
+from gpu_profile.analysis.findings.view import View
+from gpu_profile.analysis.store.database import Database
+
+FEWEST = 3
+"""Decode steps with a graph that tell how long one takes."""
+GRAPH_ADVICE = (
+    "Capture graphs of these batches, too: cudagraph_capture_sizes of vLLM, --cuda-graph-max-bs or "
+    "--cuda-graph-bs of SGLang, cuda_graph_config of TensorRT-LLM; or limit the batch to what is "
+    "captured."
+)
+
+GraphLaunches = IntArray
+"""The launches of CUDA graphs by step."""
+
+
+def collect_graph_launches(activity: Activity, _: Database) -> GraphLaunches:
+    """The launches of CUDA graphs in each step of one rank."""
+    steps, calls, called = find_steps(activity), activity.calls, activity.ops.call
+    launched = np.zeros(len(calls.start), bool)
+    launched[called[called != NO_CALL]] = True
+    graphs = calls.start[launched & calls.match_names(activity.names, GRAPH_CALL)]
+    step = step_of(graphs, steps.host_start, steps.host_end) if len(steps) else graphs[:0]
+    return np.bincount(step[step >= 0], minlength=len(steps)).astype(np.int64)
+
+
+def judge_graph_miss(views: Sequence[View[GraphLaunches]]) -> Judgement:
+    """Find decode steps without a graph where others have one."""
+    missing = [view for view in views if view.is_costly(_lost_ms(view))]
+    return judge_state("graph_miss", "batch", missing, _list_evidence, GRAPH_ADVICE)
+
+
+def _split(view: View[GraphLaunches]) -> tuple[Flags, Flags, IntArray]:
+    """Masks of the steady decode steps without and with a graph, and the time of all steps."""
+    steps, kept = view.states.steps, slice(view.first, view.behind)
+    decodes, launches = steps.kind[kept] == DECODE, view.fact[kept] > 0
+    return decodes & ~launches, decodes & launches, (steps.end - steps.start)[kept]
+
+
+def _lost_ms(view: View[GraphLaunches]) -> float:
+    """What the steps without a graph take longer than those with one, in the mean of all (ms)."""
+    if not view.states.steps.are_iterations:
+        return 0.0
+    missed, replayed, time = _split(view)
+    if np.sum(replayed) < FEWEST or not missed.any():
+        return 0.0
+    longer = np.maximum(time[missed] - float(np.median(time[replayed])), 0)
+    return float(longer.sum()) / len(time) / 1e6
+
+
+def _list_evidence(views: Sequence[View[GraphLaunches]]) -> tuple[str, ...]:
+    worst = max(views, key=_lost_ms)
+    missed, replayed, time = _split(worst)
+    late, usual = (float(np.median(time[rows])) / 1e6 for rows in (missed, replayed))
+    batch = worst.states.steps.batch[worst.first : worst.behind]
+    sizes = (_tell_batches(batch[rows]) for rows in (missed, replayed))
+    return (
+        f"rank {worst.rank}: {np.sum(missed)} of {np.sum(missed | replayed)} decode steps launch "
+        f"their kernels one by one: {late:.2f} ms, and {usual:.2f} ms with a graph (medians)",
+        "{} without, {} with a graph".format(*sizes),
+    )
+
+
+def _tell_batches(batch: IntArray) -> str:
+    low, high = int(batch.min()), int(batch.max())
+    if low == NOT_TOLD:
+        return "batches that no mark tells"
+    return f"batches of {low}" if low == high else f"batches of {low} to {high}"
+
+
+RULE = FindingRule(
+    kind="graph_miss",
+    title="Decode steps without a CUDA graph",
+    collect=collect_graph_launches,
+    judge=judge_graph_miss,
+    rows=(
+        FindingRow(
+            causes=("batch",),
+            when=(
+                "decode steps of an engine launch their kernels one by one, and others launch a "
+                "CUDA graph. The cost is what they take longer, at most"
+            ),
+        ),
+    ),
+    needs_all_kernels=True,
+    time_ms=lambda view, _: _lost_ms(view),
+)

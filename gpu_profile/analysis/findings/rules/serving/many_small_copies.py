@@ -1,0 +1,76 @@
+"""Finding many_small_copies: an engine's iteration begins with many small copies."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from gpu_profile.analysis.activity.activity import COPY, COPY_TO_DEVICE, Activity
+from gpu_profile.analysis.arrays.types import IntArray
+from gpu_profile.analysis.findings.facts.windows import list_windows
+from gpu_profile.analysis.findings.finding import Judgement, format_ranks
+from gpu_profile.analysis.findings.idle_time import judge_state
+from gpu_profile.analysis.findings.rule import FindingRow, FindingRule
+from gpu_profile.analysis.findings.view import View
+from gpu_profile.analysis.replay.changes import LEAST_COPY
+from gpu_profile.analysis.replay.edits.iterations import FEW_COPIES
+from gpu_profile.analysis.store.database import Database
+
+MANY = 16
+"""In an iteration: engines copy tokens, positions, lengths and tables of blocks, some 5 to 10."""
+COPY_ADVICE = (
+    "Pack what an iteration needs into one pinned buffer and copy that at once; keep on the GPU "
+    "what does not change, and update it there."
+)
+
+
+@dataclass(frozen=True, eq=False)
+class SmallCopies:
+    """Copies to the GPU under LEAST_COPY bytes: their number by window, and their usual bytes."""
+
+    count: IntArray
+    bytes: int
+
+
+def collect_small_copies(activity: Activity, _: Database) -> SmallCopies:
+    """The small copies to the GPU of one rank."""
+    ops = activity.ops
+    small = (ops.kind == COPY) & (ops.copy_kind == COPY_TO_DEVICE) & (ops.bytes < LEAST_COPY)
+    usual = int(np.median(ops.bytes[small])) if small.any() else 0
+    return SmallCopies(list_windows(activity).count(ops.start[small]), usual)
+
+
+def judge_small_copies(views: Sequence[View[SmallCopies]]) -> Judgement:
+    """Find iterations with many small copies."""
+    many = [
+        view
+        for view in views
+        if view.states.steps.are_iterations and view.mean(view.fact.count) >= MANY
+    ]
+    return judge_state("many_small_copies", "copy", many, _list_evidence, COPY_ADVICE)
+
+
+def _list_evidence(views: Sequence[View[SmallCopies]]) -> tuple[str, ...]:
+    worst = max(views, key=lambda view: view.mean(view.fact.count))
+    return (
+        f"{format_ranks(view.rank for view in views)}: {worst.mean(worst.fact.count):.0f} copies "
+        f"to the GPU an iteration, of {worst.fact.bytes} bytes in the median",
+    )
+
+
+RULE = FindingRule(
+    kind="many_small_copies",
+    title="Many small copies",
+    collect=collect_small_copies,
+    judge=judge_small_copies,
+    rows=(
+        FindingRow(
+            causes=("copy",),
+            when=(
+                "an engine copies less than 64 KiB to the GPU 16 times or more in an iteration. "
+                "The gain is that of one copy in place of those between two kernels"
+            ),
+        ),
+    ),
+    edit=lambda _finding: FEW_COPIES,
+)
