@@ -12,7 +12,11 @@ ATTENTION = {
     True: "void flash::flash_fwd_splitkv_kernel<Flash_fwd_kernel_traits<128, 64, 128, 4>>(Params)",
     False: "void flash::flash_fwd_kernel<Flash_fwd_kernel_traits<128, 128, 64, 4>>(Params)",
 }
-"""By whether it decodes."""
+"""By whether it decodes. FlashAttention's names prove nothing."""
+FLASHINFER = {
+    True: "void flashinfer::BatchDecodeWithPagedKVCacheKernel<PosEncodingMode(0), 2, 4, 8>(Params)",
+    False: "void flashinfer::BatchPrefillWithPagedKVCacheKernel<KernelTraits<1, 128>>(Params)",
+}
 PRODUCT = "nvjet_hsh_128x64_64x8_1x2_h_bz_TNT"
 SAMPLE = (
     "void at::native::reduce_kernel<512, 1, at::native::ReduceOp<float, at::native::ArgMaxOps>>"
@@ -30,6 +34,7 @@ class Server:
     verified in one iteration. `gap_us`: the host's work between two iterations. `models`: engines
     that take turns in one process. `largest`: the largest batch with a graph. `copies`: small
     copies to the device in each iteration. `bursts`: requests come together, and none for a while.
+    `flashinfer`: its kernels compute the attention.
     """
 
     seed: int = 1
@@ -48,6 +53,7 @@ class Server:
     product_us: float = 150.0
     token_us: float = 4.0
     host_us: float = 4.0
+    flashinfer: bool = False
 
 
 @dataclass
@@ -184,12 +190,12 @@ def _launch(run: Serving, kind: str, decoding: int, tokens: int) -> None:
     for _ in range(server.copies):
         rank.copy(0.0002)
     work = tokens * server.token_us / server.layers
-    kernels = []
+    names, kernels = FLASHINFER if server.flashinfer else ATTENTION, []
     for _ in range(server.layers):
         if tokens:
-            kernels.append((ATTENTION[False], 10 + work * 0.2))
+            kernels.append((names[False], 10 + work * 0.2))
         if decoding:
-            kernels.append((ATTENTION[True], 20 + 4.0 * decoding * max(1, server.verifies)))
+            kernels.append((names[True], 20 + 4.0 * decoding * max(1, server.verifies)))
         kernels.append((PRODUCT, server.product_us + work))
     if kind == "decode" and server.graphs and decoding <= server.largest:
         replay(rank, kernels, server.graphs == "node")

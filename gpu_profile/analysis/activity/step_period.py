@@ -21,6 +21,7 @@ from gpu_profile.analysis.arrays.columns import encode_column, list_distinct
 from gpu_profile.analysis.arrays.types import IntArray
 from gpu_profile.analysis.step_search.launches import Launches
 from gpu_profile.analysis.step_search.search import find_repetition
+from gpu_profile.analysis.step_search.tokens import find_by_tokens
 from gpu_profile.analysis.tables.kernel_class import classify_kernel
 
 # Names of kernels that only an optimizer launches: those with the name of an optimizer ("adam"),
@@ -36,6 +37,7 @@ OF_PARAMETER, FURTHER = re.compile(r"addcdiv_cuda"), 4
 # A loop's body begins some host work before its first launch: 0.1 to 2 % of a step in plain loops,
 # 5 % in Lightning and in steps below 1 ms. Half of the pause, up to 2.5 % of a step, is the guess.
 LEAD = 0.025
+BACKWARD = re.compile(r"bwd|backward|[wd]grad", re.IGNORECASE)
 PRODUCTS = ("GEMM", "attention")
 """The classes of kernels that multiply matrices."""
 GRAPH_CALL = re.compile(r"cu(da)?GraphLaunch")
@@ -45,6 +47,7 @@ GRAPH_CALL = re.compile(r"cu(da)?GraphLaunch")
 class RepeatedSteps:
     """Steps that were found by repetition: `start` and `end` on the host (ns), `source` says how
     they were found, and `confidence` is 0 to 1. `pauses`: when evaluations between steps begin.
+    `by_copies`: each ends with a copy to the host, as an engine's iterations do.
     """
 
     source: str
@@ -52,6 +55,7 @@ class RepeatedSteps:
     end: IntArray
     confidence: float
     pauses: IntArray
+    by_copies: bool = False
 
 
 def repeated_steps(activity: Activity) -> RepeatedSteps | str:
@@ -59,12 +63,22 @@ def repeated_steps(activity: Activity) -> RepeatedSteps | str:
     rows = _launch_order(activity)
     launches = launches_of(activity, rows)
     repetition = find_repetition(launches)
+    if not _goes_back(activity):
+        repetition = find_by_tokens(launches, repetition) or repetition
     if isinstance(repetition, str):
         return repetition
     start = _body_starts(activity, rows, launches, repetition.first)
     end = np.r_[start[1:] - 1, launches.returned[repetition.end - 1]]
     source, pauses = f"repetition of {repetition.size} launches", launches.asked[repetition.pauses]
-    return RepeatedSteps(source, start, end, repetition.alike, pauses)
+    if repetition.by_copies:
+        source = f"copies to the host behind {repetition.size} launches each"
+    return RepeatedSteps(source, start, end, repetition.alike, pauses, repetition.by_copies)
+
+
+def _goes_back(activity: Activity) -> bool:
+    """Whether a kernel's name says that it is of a backward pass."""
+    names = (activity.names[code] for code in list_distinct(activity.ops.full_name))
+    return any(BACKWARD.search(name) for name in names)
 
 
 def _body_starts(

@@ -9,7 +9,12 @@ from numpy.typing import NDArray
 
 from gpu_profile.analysis.activity.activity import COMMUNICATION, Activity
 from gpu_profile.analysis.activity.nvtx_ranges import Ranges
-from gpu_profile.analysis.activity.serving.marks import find_marked_iterations
+from gpu_profile.analysis.activity.serving.marks import (
+    NOT_TOLD,
+    UNKNOWN,
+    find_marked_iterations,
+)
+from gpu_profile.analysis.activity.serving.names import find_kinds
 from gpu_profile.analysis.activity.serving.pauses import find_emptied, measure_pauses
 from gpu_profile.analysis.activity.step_period import (
     OPTIMIZER,
@@ -106,7 +111,8 @@ def find_steps(activity: Activity) -> Steps:
     if len(marked) and not _follow(marked, series.start):
         return marked
     steps = _leave_out(activity, series.source, series.start, series.end, series.pauses)
-    return replace(steps, confidence=series.confidence)
+    steps = replace(steps, confidence=series.confidence)
+    return _tell_kinds(activity, steps, series.by_copies)
 
 
 def _trains(activity: Activity) -> bool:
@@ -128,6 +134,24 @@ def _find_iterations(activity: Activity) -> Steps:
     unasked = measure_pauses(emptied, idle, steps.end - steps.start)
     end, kind, batch = steps.end - unasked, found.kind, found.batch
     return replace(steps, end=end, kind=kind, batch=batch, emptied=emptied, unasked=unasked)
+
+
+def _tell_kinds(activity: Activity, steps: Steps, are_iterations: bool) -> Steps:
+    """The steps with their kinds where names prove them, or where they can only be iterations.
+
+    Without batches nobody knows whether a request was left.
+    """
+    kind = None if _trains(activity) else find_kinds(activity, steps.start, steps.end)
+    if kind is None and not are_iterations:
+        return steps
+    unknown, zeros = np.full(len(steps), UNKNOWN), np.zeros(len(steps), np.int64)
+    return replace(
+        steps,
+        kind=unknown if kind is None else kind,
+        batch=zeros + NOT_TOLD,
+        emptied=zeros > 0,
+        unasked=zeros,
+    )
 
 
 def _find_work_ends(activity: Activity, steps: Steps) -> IntArray:

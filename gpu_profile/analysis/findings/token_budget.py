@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from gpu_profile.analysis.activity.serving.budget import NOT_SEEN, PARTS, WORK
-from gpu_profile.analysis.activity.serving.marks import DECODE, KINDS, MIXED, PREFILL
+from gpu_profile.analysis.activity.serving.marks import DECODE, KINDS, MIXED, PREFILL, UNKNOWN
 from gpu_profile.analysis.activity.serving.quantiles import QUANTILES, average_near
 from gpu_profile.analysis.findings.view import RankView
 
@@ -34,7 +34,8 @@ class BudgetFacts:
         iterations with prompts take 12 % of the time".
         """
         step, late, latest = (f"{sum(parts.values()):.2f}" for parts in self.parts_ms.values())
-        head = f"{self.kind} step: {step} ms, median of {self.count} on rank {self.rank}"
+        name = "iteration (kind unknown)" if self.kind == KINDS[UNKNOWN] else f"{self.kind} step"
+        head = f"{name}: {step} ms, median of {self.count} on rank {self.rank}"
         parts = f"{head}, p95 {late}, p99 {latest}: {self._tell_work()}, {self._tell_idle()}"
         if not self.prompt_share:
             return parts

@@ -30,7 +30,7 @@ class Repetition:
 
     `first`: the row of each step's first launch. `end`: one after the last launch of the last
     step. `alike`: the part of the steps with the typical content. `size`: launches of a typical
-    step. `pauses`: the rows at which evaluations between steps begin.
+    step. `pauses`: the rows at which evaluations between steps begin. `by_copies`: see tokens.py.
     """
 
     first: IntArray
@@ -38,6 +38,7 @@ class Repetition:
     alike: float
     size: int
     pauses: IntArray = field(default_factory=lambda: np.empty(0, np.int64))
+    by_copies: bool = False
 
 
 @dataclass(frozen=True, eq=False)

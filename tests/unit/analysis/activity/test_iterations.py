@@ -78,6 +78,29 @@ def test_marked_iterations_are_those_of_the_server(server: Server, tmp_path: Pat
         assert (steps.end - steps.start).max() < 400_000_000
 
 
+UNMARKED = (
+    Server(engine="", flashinfer=True, chunk=512),
+    Server(engine="", flashinfer=True, graphs="", verifies=3),
+    Server(engine="", graphs="graph"),
+    Server(engine="", graphs="graph", chunk=256, models=2),
+    Server(engine="", graphs="", chunk=512, copies=5),
+)
+
+
+@pytest.mark.parametrize("server", UNMARKED)
+def test_iterations_without_marks_end_with_their_tokens(server: Server, tmp_path: Path) -> None:
+    run = serve(server)
+    steps = find_run_steps(run, tmp_path)
+    true = {one.gpu: one.kind for one in run.iterations}
+    found = dict(zip(steps.start.tolist(), (KINDS[kind] for kind in steps.kind), strict=True))
+    assert len(found.keys() & true.keys()) >= 0.99 * len(true)
+    assert len(found) <= len(true)
+    wrong = [time for time, kind in found.items() if kind not in (true.get(time), "kind unknown")]
+    assert not wrong
+    if server.flashinfer:
+        assert "kind unknown" not in found.values()
+
+
 def find_run_steps(run: Serving, folder: Path) -> Steps:
     with open_report(str(run.save(folder))) as database:
         (activity,) = activities_of(database, Scope())

@@ -1,0 +1,49 @@
+"""Find an engine's iterations without marks: each ends with the copy of its tokens to the host.
+
+Iterations of decoding, of prompts and of both launch different kernels, in no order, so that a
+search for repetition finds only some of them.
+"""
+
+import numpy as np
+
+from gpu_profile.analysis.arrays.types import IntArray
+from gpu_profile.analysis.step_search.boundaries import Repetition
+from gpu_profile.analysis.step_search.launches import Launches
+
+MANY = 8
+# The start-up of a server computes, too: it warms up, and captures graphs.
+LEAST_WORK = 0.5
+# Copies that follow each other this often are in each step of a repetition that is found.
+MORE = 1.02
+
+
+def find_by_tokens(launches: Launches, found: Repetition | str) -> Repetition | None:
+    """The iterations that end with a copy to the host behind matrix products or a graph; None
+    where there are too few, or where the repetition that was `found` is as good.
+    """
+    ends = _find_ends(launches)
+    if launches.optimizer.any() or len(ends) <= MANY:
+        return None
+    first, end = ends[:-1] + 1, int(ends[-1]) + 1
+    if float(launches.gpu[first[0] : end].sum()) < LEAST_WORK * float(launches.gpu.sum()):
+        return None
+    if not isinstance(found, str) and not _finds_more(ends, found):
+        return None
+    size = int(np.median(np.diff(ends)))
+    return Repetition(first, end, 1.0, size, by_copies=True)
+
+
+def _find_ends(launches: Launches) -> IntArray:
+    """The last copy to the host behind each stretch of work."""
+    work = np.cumsum(launches.multiplies | launches.graph)
+    copies = np.flatnonzero(launches.to_host)
+    done = work[copies]
+    is_last = np.r_[done[1:] != done[:-1], True][: len(copies)]
+    return np.asarray(copies[is_last & (done > 0)], np.int64)
+
+
+def _finds_more(ends: IntArray, found: Repetition) -> bool:
+    """Whether the copies tell more iterations than the repetition, which holds one in each."""
+    edges = np.r_[found.first, found.end]
+    inside = np.diff(np.searchsorted(ends, edges))
+    return bool(np.median(inside) == 1) and len(ends) > MORE * len(found.first) + 1
