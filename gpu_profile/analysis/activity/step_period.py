@@ -16,6 +16,7 @@ from gpu_profile.analysis.activity.activity import (
     SYNC_NAME,
     Activity,
 )
+from gpu_profile.analysis.activity.idle.blocking_calls import STAGED_BYTES
 from gpu_profile.analysis.activity.load.operations import GRAPH_NAME
 from gpu_profile.analysis.arrays.columns import encode_column, list_distinct
 from gpu_profile.analysis.arrays.types import IntArray
@@ -131,6 +132,7 @@ def launches_of(activity: Activity, rows: IntArray) -> Launches:
         (_plain(text), bool(GRAPH_CALL.match(by))) for text, by in zip(texts, via, strict=True)
     ]
     kinds = {kind: number for number, kind in enumerate(dict.fromkeys(plain))}
+    to_host = (ops.kind[rows] == COPY) & (ops.copy_kind[rows] == COPY_TO_HOST)
     returned = np.where(call == NO_CALL, ops.end[rows], _cells(calls.end, call))
     asked = activity.launched[rows]
     return Launches(
@@ -143,7 +145,8 @@ def launches_of(activity: Activity, rows: IntArray) -> Launches:
         graph=_match_texts(texts, re.compile(re.escape(GRAPH_NAME)))[token],
         communication=ops.kind[rows] == COMMUNICATION,
         to_device=(ops.kind[rows] == COPY) & (ops.copy_kind[rows] == COPY_TO_DEVICE),
-        to_host=(ops.kind[rows] == COPY) & (ops.copy_kind[rows] == COPY_TO_HOST),
+        to_host=to_host,
+        values=to_host & (ops.bytes[rows] < STAGED_BYTES),
         optimizer=_match_texts(texts, OPTIMIZER)[token]
         | _ends_of_runs(_match_texts(texts, OF_PARAMETER)[token]),
         multiplies=np.array([classify_kernel(text) in PRODUCTS for text in texts], bool)[token],

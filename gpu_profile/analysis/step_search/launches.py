@@ -19,8 +19,9 @@ class Launches:
     `token`: a number for each full name. `kind`: a coarser number, for names without digits and
     template arguments. `asked`, `returned`: start and end of the host's call. `pause`: how long the
     host worked between the call before and this one, without blocking calls. `gpu`: time on the
-    GPU, 0 for communication, because it waits. The flags `to_device`, `to_host`, `graph`,
-    `communication`, `optimizer` and `multiplies` (matrices) tell what the operation is.
+    GPU, 0 for communication, because it waits. The flags `to_device`, `to_host`, `values` (a small
+    copy to the host), `graph`, `communication`, `optimizer` and `multiplies` (matrices) tell what
+    the operation is.
     """
 
     token: IntArray
@@ -33,6 +34,7 @@ class Launches:
     communication: Flags
     to_device: Flags
     to_host: Flags
+    values: Flags
     optimizer: Flags
     multiplies: Flags
 

@@ -34,9 +34,9 @@ def find_by_tokens(launches: Launches, found: Repetition | str) -> Repetition | 
 
 
 def _find_ends(launches: Launches) -> IntArray:
-    """The last copy to the host behind each stretch of work."""
+    """The last small copy to the host behind each stretch of work."""
     work = np.cumsum(launches.multiplies | launches.graph)
-    copies = np.flatnonzero(launches.to_host)
+    copies = np.flatnonzero(launches.values)
     done = work[copies]
     is_last = np.r_[done[1:] != done[:-1], True][: len(copies)]
     return np.asarray(copies[is_last & (done > 0)], np.int64)

@@ -59,6 +59,7 @@ class Program:
             communication=token == ALL_REDUCE,
             to_device=token == TO_DEVICE,
             to_host=token == TO_HOST,
+            values=token == TO_HOST,
             optimizer=token == OPTIMIZER,
             multiplies=np.isin(token, (LAYER, EVALUATION)),
         )
