@@ -85,9 +85,9 @@ class Run:
     ) -> RunComparison:
         """Compare this run, the base, with one or more runs of the new program.
 
-        `metric` is "step", "range:NAME" or "kernel:NAME". `fail_over` is the allowed change (0.05
-        is 5 %). `spread` is by how much runs of one program are assumed to differ where there are
-        too few of them to tell. Raises ReportError if a rank of either side cannot be read.
+        `metric` is "step", "gpu", "range:NAME" or "kernel:NAME". `fail_over` is the allowed change
+        (0.05 is 5 %). `spread` is by how much runs of one program are assumed to differ where there
+        are too few of them to tell. Raises ReportError if a rank of either side cannot be read.
         """
         parsed = Metric.parse(metric)
         base = self._as_compared("base")

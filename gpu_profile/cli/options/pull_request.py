@@ -15,8 +15,10 @@ from gpu_profile.job import PRESETS
 
 @dataclass(frozen=True, kw_only=True)
 class CiOptions(OutputOptions, DryRunOptions, WhereOptions, ShapeOptions, ProgramOptions):
-    base: str = make_flag("", "branch, tag or commit to compare with, in a worktree of its own")
-    base_dir: str = make_flag("", "directory of the base, which you made", kind="path")
+    base: str = make_flag(
+        "", "branch, tag or commit to compare with, in a worktree of its own", value="REF"
+    )
+    base_dir: str = make_flag("", "directory of the base, which you made", kind="path", value="DIR")
     base_image: str = make_flag("", "image of the base, where the code is in it", kind="address")
     pairs: int = make_flag(6, "how many times the base and the change run, in turns", kind="count")
     fail_over: str = make_flag("5%", "more wall time a step fails", kind="percent")

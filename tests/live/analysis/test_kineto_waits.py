@@ -27,5 +27,5 @@ def test_the_critical_path_is_that_of_nsys(report: str, tmp_path: Path) -> None:
             sums[str(row[kind])] = sums.get(str(row[kind]), 0.0) + float(row[per_step] or 0)
         paths.append(sums)
     assert sum(paths[0].values()) > 10
-    # Kineto writes times in us with three decimals, so both are equal but for some rounding.
-    assert paths[1] == pytest.approx(paths[0], rel=0.002, abs=0.005)
+    # The phases of NVTX ranges, which the trace lacks, cut a part of the host work off.
+    assert paths[1] == pytest.approx(paths[0], rel=0.003, abs=0.1)
