@@ -39,6 +39,7 @@ from gpu_profile.runs.reports.export_report import export_fetched
 
 # nsys may work 3600 s on a long recording. A second Ctrl-C leaves at once.
 _STOP_S = 3900.0
+"""profile.py lets nsys work for 3600 s on a report. The launchers' own limits are as long."""
 
 
 @dataclass

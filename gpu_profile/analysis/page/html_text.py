@@ -16,11 +16,11 @@ from gpu_profile.analysis.nsys_tables.cuda.cuda_gpu_mem_size_sum import CUDA_GPU
 from gpu_profile.analysis.nsys_tables.cuda.cuda_gpu_mem_time_sum import CUDA_GPU_MEM_TIME_SUM
 from gpu_profile.analysis.our_tables.capture_health import CAPTURE_HEALTH
 from gpu_profile.analysis.our_tables.comm_sum import COMM_SUM
-from gpu_profile.analysis.our_tables.gpu_memory_sum import GPU_MEMORY_SUM
-from gpu_profile.analysis.our_tables.gpu_metric_sum import GPU_METRIC_SUM
-from gpu_profile.analysis.our_tables.host_function_sum import HOST_FUNCTION_SUM
+from gpu_profile.analysis.our_tables.gpu.gpu_memory_sum import GPU_MEMORY_SUM
+from gpu_profile.analysis.our_tables.gpu.gpu_metric_sum import GPU_METRIC_SUM
+from gpu_profile.analysis.our_tables.host.host_function_sum import HOST_FUNCTION_SUM
+from gpu_profile.analysis.our_tables.host.launch_sum import LAUNCH_SUM
 from gpu_profile.analysis.our_tables.idle_gaps import IDLE_GAPS
-from gpu_profile.analysis.our_tables.launch_sum import LAUNCH_SUM
 from gpu_profile.analysis.our_tables.modules.module_flops import MODULE_FLOPS
 from gpu_profile.analysis.our_tables.modules.module_sum import MODULE_SUM
 from gpu_profile.analysis.our_tables.range_gpu_sum import RANGE_GPU_SUM

@@ -14,6 +14,8 @@ from gpu_profile.analysis.arrays.types import IntArray
 STAGED_BYTES = 64 * 1024
 """A smaller transfer, such as that of .item(), waits for the GPU longer than it copies."""
 COPY_NAME = re.compile(r"(?!.*Async)(cudaMemcpy|cuMemcpy|cudaMemset(_|$))")
+"""Calls that block by their name. An Async one blocks as well where the memory is pageable:
+https://docs.nvidia.com/cuda/cuda-runtime-api/api-sync-behavior.html"""
 
 
 @dataclass(frozen=True, eq=False)

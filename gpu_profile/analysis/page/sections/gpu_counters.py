@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from gpu_profile.analysis.activity.cached import activities_of
 from gpu_profile.analysis.counters import gpu_metrics as metrics
 from gpu_profile.analysis.counters.gpu_memory import on_device
-from gpu_profile.analysis.our_tables.gpu_metric_sum import steady_span
+from gpu_profile.analysis.our_tables.gpu.gpu_metric_sum import steady_span
 from gpu_profile.analysis.page.curves import Curve, curves
 from gpu_profile.analysis.page.parts import (
     data_table,

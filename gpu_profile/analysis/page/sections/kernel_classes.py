@@ -10,7 +10,7 @@ from gpu_profile.analysis.activity.cached import activities_of
 from gpu_profile.analysis.activity.load.operations import GRAPH_NAME
 from gpu_profile.analysis.activity.start_up import find_start_up, steady_window
 from gpu_profile.analysis.arrays.columns import encode_column, is_among
-from gpu_profile.analysis.our_tables.kernel_class_sum import GRAPH_CLASS
+from gpu_profile.analysis.our_tables.gpu.kernel_class_sum import GRAPH_CLASS
 from gpu_profile.analysis.page.charts import Bar, BarPart, draw_stacked
 from gpu_profile.analysis.page.parts import (
     data_table,

@@ -15,7 +15,7 @@ from gpu_profile.launchers.kubernetes import state
 from gpu_profile.launchers.kubernetes.reports.copy_reports import run_shell_in_pod
 from gpu_profile.launchers.kubernetes.state import Kind
 
-_COMING_S = 30  # how long pods that are starting are waited for
+_COMING_S = 30  # for pods that start: one that comes later would run on without its `stop`
 
 
 def stop_job(cluster: KubernetesCluster, kind: Kind, job_id: str, script: str) -> Steps[None]:

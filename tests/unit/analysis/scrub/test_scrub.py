@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from gpu_profile.analysis.nsys_tables.cuda.cuda_gpu_kern_sum import CUDA_GPU_KERN_SUM
-from gpu_profile.analysis.our_tables.host_function_sum import HOST_FUNCTION_SUM
+from gpu_profile.analysis.our_tables.host.host_function_sum import HOST_FUNCTION_SUM
 from gpu_profile.analysis.our_tables.step_sum import STEP_SUM
 from gpu_profile.analysis.our_tables.temporal_breakdown import TEMPORAL_BREAKDOWN
 from gpu_profile.analysis.scrub.copy_tables import LONGEST_COPIED

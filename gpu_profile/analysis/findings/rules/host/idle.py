@@ -62,6 +62,7 @@ def _note_single(views: Sequence[RankView]) -> tuple[str, ...]:
     each step.
     """
     views = [view for view in views if not _is_slow_by_pauses(view)]
+    # > 0: a rank without steady steps has 0 ms of both, and would be noted for a delay of 0 ms
     lost = [view for view in views if _single_ms(view) >= NOTED_SHARE * _steady_ms(view) > 0]
     if not lost:
         return ()
