@@ -14,7 +14,9 @@ from pathlib import Path
 
 import pytest
 
+from gpu_profile.command import Result
 from gpu_profile.settings.places import ROOT
+from tests import invoked
 
 pytestmark = pytest.mark.nsys
 TRAINING = Path(__file__).with_name("training.py")
@@ -32,9 +34,15 @@ def environ(nsys: str, tmp_path: Path) -> Mapping[str, str]:
     return {**os.environ, **paths}
 
 
-def invoke(environ: Mapping[str, str], *words: str) -> "subprocess.CompletedProcess[str]":
-    argv = [str(ROOT / "inv"), *words]
-    return subprocess.run(argv, env=environ, capture_output=True, text=True, check=False)
+def invoke(environ: Mapping[str, str], *words: str) -> Result:
+    """Only the job reads PYTHONPATH: without it, the fork server takes the call."""
+    read = {name: environ[name] for name in environ if name != "PYTHONPATH"}
+    return invoked.invoke(*words, directory=ROOT, **(environ if words[0] == "profile" else read))
+
+
+def await_step(environ: Mapping[str, str], job: str) -> None:
+    while "step" not in invoke(environ, "logs", f"--job={job}").stdout:
+        time.sleep(0.1)
 
 
 @pytest.fixture
@@ -49,8 +57,7 @@ def job(environ: Mapping[str, str]) -> Iterator[str]:
 
 
 def test_five_windows_of_two_ranks(environ: Mapping[str, str], job: str) -> None:
-    while "step" not in invoke(environ, "logs", f"--job={job}").stdout:
-        pass
+    await_step(environ, job)
     for number in range(1, WINDOWS + 1):
         done = invoke(environ, "record", f"--job={job}", "--seconds=0.5")
         assert done.returncode == 0, done.stderr
@@ -124,8 +131,7 @@ def test_whatever_is_killed_the_job_goes_on(environ: Mapping[str, str]) -> None:
     words = ("--record=manual", "--name=armed", "--gpus=0", "--processes=1", "--detach")
     assert invoke(environ, "profile", "--on=host", *words, "--", *training).returncode == 0
     asked = [str(ROOT / "inv"), "record", "--job=armed", "--seconds=1"]
-    while "step" not in invoke(environ, "logs", "--job=armed").stdout:
-        pass
+    await_step(environ, "armed")
     for number, state in enumerate(("accepted", "recording"), 1):
         with subprocess.Popen(asked, env=environ, start_new_session=True) as record:
             await_state(environ, number, state, "done")
