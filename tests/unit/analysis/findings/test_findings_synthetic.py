@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from gpu_profile.analysis.findings.diagnosis import Diagnosis
+from gpu_profile.analysis.findings.rules.communication.straggler import list_guilty
 from gpu_profile.analysis.findings.table import RULES
 from gpu_profile.analysis.store.database import Database
 from tests.reading import diagnose_reports
@@ -53,6 +54,11 @@ def loops(rank: Rank) -> None:
     for _ in range(30):
         rank.work(4)
         rank.kernel(2, "add")
+
+
+def test_late_ranks_without_any_excess_stay_together() -> None:
+    assert list_guilty([-2.0, -1.0]) == [0, 1]
+    assert list_guilty([4.0, -1.0, 3.0, 0.1]) == [0, 2]
 
 
 @pytest.mark.parametrize("ranks", [1, 2, 4])

@@ -57,7 +57,6 @@ def test_the_api_opens_it(bucket: None) -> None:
     near, far = gpu_profile.open(ALL), gpu_profile.open(PLACE)
     assert far.ranks == (0, 1, 2, 3)
     assert far.table("step_sum").rows == near.table("step_sum").rows
-    assert list(far.findings()) == list(near.findings())
 
 
 @pytest.mark.parametrize("name", ["..", ".", "", "-o", ".hidden.sqlite", "a\x1b[2Jb.sqlite"])

@@ -170,12 +170,15 @@ def _keep_guilty(waits: Waits, suspects: Suspects) -> Suspects:
     excess = _measure_excess(suspects)
     most = max(excess, key=lambda key: excess[key])
     excesses = [_measure_excess(replace(suspects, late=(view,)))[most] for view in suspects.late]
-    kept = [
-        view
-        for view, value in zip(suspects.late, excesses, strict=True)
-        if value >= LEAST_PART * max(excesses)
-    ]
+    kept = [suspects.late[row] for row in list_guilty(excesses)]
     return keep_late(waits, suspects, kept) if len(kept) < len(suspects.late) else suspects
+
+
+def list_guilty(excesses: Sequence[float]) -> list[int]:
+    """The rows with a large part of the largest excess: all where no rank has any, such as of a
+    recording that ends before its ranks do."""
+    least = LEAST_PART * max(excesses)
+    return [row for row, value in enumerate(excesses) if value >= least or least <= 0]
 
 
 def _make_finding(suspects: Suspects) -> Finding | None:
