@@ -131,8 +131,8 @@ def follow_logs(name: str, *, follow: bool) -> Command:
 def gpu_options(gpus: int | None) -> tuple[str, ...]:
     """Return the docker options for GPUs, with the locked memory and stack that NCCL needs.
 
-    NVIDIA asks for these two limits:
-    https://docs.nvidia.com/deeplearning/frameworks/user-guide/index.html
+    Docker's default of locked memory is too small for NCCL:
+    https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/troubleshooting.html
     """
     if gpus == 0:
         return ()
