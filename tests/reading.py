@@ -12,6 +12,8 @@ from gpu_profile.analysis.multi_report.parallel import (
 )
 from gpu_profile.analysis.multi_report.survey import run_of, survey_report
 from gpu_profile.analysis.multi_report.work import Notify, ReportSource
+from gpu_profile.analysis.replay.collect import collect_replay, join_parts
+from gpu_profile.analysis.replay.run_replay import Replay
 from gpu_profile.analysis.store.database import Database
 from gpu_profile.analysis.tables.analysis import Analysis
 
@@ -40,3 +42,12 @@ def analyse_reports(
         sources, analyses, scheduler=scheduler, workers=workers, notify=notify
     )
     return merge_answers(sources, analyses, answers)
+
+
+def replay_reports(*databases: Database) -> Replay | str:
+    """Prepare the replay of one run's reports, or say on one line why there is none."""
+    run = run_of([survey_report(database) for database in databases])
+    scopes = run.join([str(database.path) for database in databases])
+    pairs = zip(databases, scopes, strict=True)
+    parts = [collect_replay(database, scope) for database, scope in pairs]
+    return join_parts(parts, run.alignment.residual_ns or 0)

@@ -6,7 +6,6 @@ from itertools import chain
 
 from gpu_profile.analysis.activity.cached import activities_of, states_of
 from gpu_profile.analysis.activity.states import RankStates
-from gpu_profile.analysis.multi_report.survey import run_of, survey_report
 from gpu_profile.analysis.replay.rank.build_graph import build_rank_graph
 from gpu_profile.analysis.replay.rank.rank_graph import NoGraph, RankGraph
 from gpu_profile.analysis.replay.run_replay import Replay, prepare_replay
@@ -36,12 +35,3 @@ def join_parts(parts: Sequence[ReplayPart], clock_error_ns: int = 0) -> Replay |
     graphs = list(chain.from_iterable(part.graphs for part in parts))
     states = list(chain.from_iterable(part.states for part in parts))
     return prepare_replay(graphs, states, clock_error_ns)
-
-
-def replay_reports(*databases: Database) -> Replay | str:
-    """The replay of one run's reports in this process, for tests and notebooks."""
-    run = run_of([survey_report(database) for database in databases])
-    scopes = run.join([str(database.path) for database in databases])
-    pairs = zip(databases, scopes, strict=True)
-    parts = [collect_replay(database, scope) for database, scope in pairs]
-    return join_parts(parts, run.alignment.residual_ns or 0)

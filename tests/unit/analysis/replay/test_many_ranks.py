@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from gpu_profile.analysis.replay.collect import replay_reports
 from gpu_profile.analysis.replay.plan import make_plan
 from gpu_profile.analysis.replay.run_replay import Replay
 from gpu_profile.analysis.store.database import Database
@@ -14,6 +13,7 @@ from tests.generator.gains import fix
 from tests.generator.judge import mean_step, recorded_steps, run_program
 from tests.generator.parallel import PIPELINE, TENSOR, ParallelProgram
 from tests.generator.program import Plant
+from tests.reading import replay_reports
 
 BASE = ParallelProgram(
     seed=1,

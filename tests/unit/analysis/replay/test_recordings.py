@@ -10,7 +10,6 @@ import pytest
 
 from gpu_profile.analysis.activity.cached import activities_of
 from gpu_profile.analysis.our_tables.critical_path import CRITICAL_PATH
-from gpu_profile.analysis.replay.collect import replay_reports
 from gpu_profile.analysis.replay.rank.build_graph import build_rank_graph
 from gpu_profile.analysis.replay.rank.rank_graph import NoGraph, RankGraph
 from gpu_profile.analysis.replay.run_replay import Replay
@@ -18,6 +17,7 @@ from gpu_profile.analysis.replay.simulate import simulate
 from gpu_profile.analysis.replay.weights import Weights
 from gpu_profile.analysis.store.database import Database
 from gpu_profile.analysis.tables.analysis import Scope
+from tests.reading import replay_reports
 
 DATA = Path(__file__).parents[3] / "data"
 
