@@ -15,7 +15,6 @@ from gpu_profile.runs.job_note import list_tags
 from gpu_profile.runs.record import RUN_FILE, RunRecord
 from gpu_profile.table import Cell, Column, Table
 from gpu_profile.verbs.jobs.tag_run import tag_run, untag_run
-from gpu_profile.verbs.jobs.trend import make_trend
 
 _NAMES = ("Run", "Tags", "Phase", "Launcher", "Exit code", "Reports", "MB", "Cost", "Command")
 
@@ -31,6 +30,8 @@ def reports(options: ReportsOptions) -> None:
         _change_tags(report_dir, options)
         return
     if options.trend:
+        from gpu_profile.verbs.jobs.trend import make_trend  # with numpy, 0.1 s
+
         print_tables([make_trend(options.run, settings)], options.format)
         return
     if options.run:
