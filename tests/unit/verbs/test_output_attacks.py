@@ -12,6 +12,9 @@ from pathlib import Path
 import pytest
 
 from gpu_profile import files, process
+from gpu_profile.analysis.pull_request.document import as_json
+from gpu_profile.analysis.pull_request.figure import Figure
+from gpu_profile.analysis.pull_request.result import CiResult
 from gpu_profile.cli.table import VERBS
 from gpu_profile.command import Result, make_command
 from gpu_profile.errors import SettingsError
@@ -23,10 +26,11 @@ WORDS = {
     "timeline": ("--report=rank0.sqlite",),
     "scrub": ("--report=rank0.sqlite",),
     "compare": ("--base=rank0.sqlite", "--new=rank0.sqlite"),
+    "ci": ("--result=result.json",),
     "trace-file": ("json:loads",),
     "init": (),
 }
-STREAMS = ("compare", "trace-file")
+STREAMS = ("compare", "trace-file", "ci")
 """Verbs whose result is a text: they write to a device or a FIFO as it is. The others refuse it."""
 INSIDE = {
     "html": "page.html",
@@ -37,18 +41,21 @@ INSIDE = {
 """The file that a verb writes into a folder."""
 FILE = "output.sqlite"  # scrub takes other names for folders
 ATTACKED = {
-    "fifo": ("html", "scrub", "trace-file"),
+    "fifo": ("ci", "html", "scrub", "trace-file"),
     "device": ("init", "timeline", "compare"),
     "link": ("html", "init", "scrub", "timeline", "trace-file"),
     "link to a device": ("init", "scrub", "compare"),
     "directory": ("timeline", "scrub", "trace-file"),
-    "drafts": ("html", "scrub", "timeline", "compare"),
+    "drafts": ("ci", "html", "scrub", "timeline", "compare"),
     "/proc/x.sqlite": ("html", "trace-file"),
     "victim/x.sqlite": ("init", "scrub"),
 }
 """The verbs that meet each attack. Each attack meets verbs that write in different ways:
-files.write_output (compare, trace-file), write_atomically (html, init), a draft (timeline), copies
-(scrub)."""
+files.write_output (ci, compare, trace-file), write_atomically (html, init), a draft (timeline),
+copies (scrub)."""
+
+
+FIGURE = Figure(metric="step", base_ms=(1.0, 1.0), new_ms=(1.0, 1.0), fail_over=5.0)
 
 
 def meets(attack: str) -> pytest.MarkDecorator:
@@ -59,6 +66,7 @@ def meets(attack: str) -> pytest.MarkDecorator:
 def place(tmp_path: Path) -> Path:
     (tmp_path / "rank0.sqlite").write_bytes(gzip.decompress(REPORT.read_bytes()))
     (tmp_path / "victim").write_text("own")
+    (tmp_path / "result.json").write_text(as_json(CiResult(base="main", figures=(FIGURE,))))
     return tmp_path
 
 
