@@ -16,7 +16,7 @@ from gpu_profile.analysis.replay.run.choose_ranks import LEAST_RANKS, choose_ran
 from gpu_profile.analysis.replay.run.join import join_graphs
 from gpu_profile.analysis.replay.run.run_graph import RunGraph
 from gpu_profile.analysis.replay.simulate import simulate
-from gpu_profile.analysis.replay.step_times import SelfTest, measure_steps, test_replay
+from gpu_profile.analysis.replay.step_times import SETTLING, SelfTest, measure_steps, test_replay
 from gpu_profile.analysis.replay.weights import Weights
 
 MOST_OPS, MOST_IN_LEAST_STEPS = 10_000, 120_000
@@ -25,6 +25,8 @@ number, no steps beyond the second one. An operation takes some 10 us."""
 ENOUGH_IN_LEAST_STEPS = 40_000
 """Where LEAST_STEPS steps of all ranks are too many, ranks are left out down to this number."""
 MOST_UNMATCHED = 0.1
+ALIKE_STEPS, CAP_QUANTILE = 0.01, 0.9
+"""Means of steps that differ by less are alike. One slow step in ten is no part of the mean."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,7 +67,7 @@ def prepare_replay(
         return window
     rows = choose_ranks(splits, _count_ranks(present, window), clock_error_ns)
     cut = _cut_to_common(
-        [present[row] for row in rows], [window.first[row] for row in rows], window.count
+        [present[row] for row in rows], [window.first[row] for row in rows], window
     )
     if isinstance(cut, str):
         return cut
@@ -78,11 +80,16 @@ def prepare_replay(
 @dataclass(frozen=True)
 class _Common:
     """The steps that all windows have: the first one by rank, among the rank's steps, and their
-    number.
+    lengths (ns). `typical` is the mean step of all steady ones.
     """
 
     first: tuple[int, ...]
-    count: int
+    lengths: IntArray
+    typical: float
+
+    @property
+    def count(self) -> int:
+        return len(self.lengths)
 
 
 def _find_common(graphs: Sequence[RankGraph], splits: Sequence[RankSplit]) -> _Common | str:
@@ -94,7 +101,11 @@ def _find_common(graphs: Sequence[RankGraph], splits: Sequence[RankSplit]) -> _C
     high = min(min(graph.first + graph.count, end) - first for graph, (first, end) in pairs)
     if high - low < LEAST_STEPS:
         return f"the ranks have {max(0, high - low)} steady steps in common"
-    return _Common(tuple(first + low for first, _ in common), high - low)
+    begin, end = common[0]
+    lengths = (steps[0].end - steps[0].start)[begin + low : begin + high]
+    steady = (steps[0].end - steps[0].start)[begin + drop : end]
+    typical = float(np.minimum(steady, np.quantile(steady, CAP_QUANTILE)).mean())
+    return _Common(tuple(first + low for first, _ in common), lengths, typical)
 
 
 def _count_ranks(graphs: Sequence[RankGraph], window: _Common) -> int:
@@ -108,15 +119,39 @@ def _count_ranks(graphs: Sequence[RankGraph], window: _Common) -> int:
 
 
 def _cut_to_common(
-    graphs: Sequence[RankGraph], first: Sequence[int], most: int
+    graphs: Sequence[RankGraph], first: Sequence[int], window: _Common
 ) -> list[RankGraph] | str:
-    """The graphs with the same steps from `first` on, as many of `most` as are replayed."""
-    pairs = list(zip(graphs, first, strict=True))
-    totals = np.cumsum(np.sum([_count_ops(graph, step, most) for graph, step in pairs], axis=0))
+    """The graphs with the same steps, as many of the window's as are replayed."""
+    sizes = [
+        _count_ops(graph, step, window.count) for graph, step in zip(graphs, first, strict=True)
+    ]
+    totals = np.cumsum(np.sum(sizes, axis=0))
     if totals[LEAST_STEPS - 1] > MOST_IN_LEAST_STEPS:
         return f"{LEAST_STEPS} steps of all ranks have {totals[LEAST_STEPS - 1]:,} GPU operations"
-    count = max(LEAST_STEPS, int(np.searchsorted(totals, MOST_OPS, "right")))
-    return [cut_steps(graph, step, count) for graph, step in pairs]
+    most = max(LEAST_STEPS, int(np.searchsorted(totals, MOST_OPS, "right")))
+    begin, count = _choose_steps(window.lengths, window.typical, most)
+    return [
+        cut_steps(graph, step + begin, count) for graph, step in zip(graphs, first, strict=True)
+    ]
+
+
+def _choose_steps(lengths: IntArray, typical: float, most: int) -> tuple[int, int]:
+    """The first steps, up to `most`; or where their mean is not the typical one, those whose mean
+    is nearest: of a pause in each fifth step six steps can hold one or two. As (first, count).
+    """
+    sums = np.r_[0, np.cumsum(lengths)]
+
+    def measure(begin: int, count: int) -> float:
+        settled = begin + 1 + (count - 1) // SETTLING
+        mean = (sums[begin + count] - sums[settled]) / (begin + count - settled)
+        return float(abs(mean / typical - 1))
+
+    if measure(0, most) <= ALIKE_STEPS:
+        return 0, most
+    fewest = max(LEAST_STEPS, most - most // 3)
+    choices = [(begin, count) for count in range(most, fewest - 1, -1)
+               for begin in range(len(lengths) - count + 1)]  # fmt: skip
+    return min(choices, key=lambda choice: round(measure(*choice), 3))
 
 
 def _count_ops(graph: RankGraph, first: int, count: int) -> IntArray:
