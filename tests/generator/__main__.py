@@ -1,8 +1,9 @@
 """Judge many synthetic runs: what is wrong, and how much of what is planted is named.
 
-    .venv/bin/python -m tests.generator --runs 2000 [--seed 1] [--workers 2] [--show 20]
+    .venv/bin/python -m tests.generator --runs 2000 [--seed 1] [--workers 2] [--show 20] [--gains]
 
 Prints a line a plant, then the first runs that are wrong. A seed repeats its run exactly.
+With --gains: how many predicted gains are those of the fix, by plant.
 """
 
 import argparse
@@ -10,7 +11,9 @@ import secrets
 from collections import Counter, defaultdict
 from collections.abc import Container, Sequence
 from concurrent.futures import ProcessPoolExecutor
+from itertools import chain
 
+from tests.generator.gains import judge_gains
 from tests.generator.judge import NAMED_COST, Verdict, judge_seed
 
 
@@ -20,14 +23,29 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=secrets.randbits(32), help="of the first run")
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--show", type=int, default=20, help="how many wrong runs to print")
+    parser.add_argument("--gains", action="store_true", help="judge predicted gains")
     chosen = parser.parse_args()
     seeds = range(chosen.seed, chosen.seed + chosen.runs)
+    if chosen.gains:
+        _print_gains(seeds, chosen.workers)
+        return
     with ProcessPoolExecutor(chosen.workers) as pool:
         verdicts = list(pool.map(judge_seed, seeds, chunksize=8))
     print(f"seeds {seeds.start} to {seeds.stop - 1}")
     print(*_lines(verdicts), sep="\n")
     faults = [one for one in verdicts if one.wrong or one.steps or one.misses]
     print(*faults[: chosen.show], sep="\n")
+
+
+def _print_gains(seeds: range, workers: int) -> None:
+    with ProcessPoolExecutor(workers) as pool:
+        gains = list(chain.from_iterable(pool.map(judge_gains, seeds, chunksize=4)))
+    print(f"seeds {seeds.start} to {seeds.stop - 1}")
+    for name in sorted({gain.plant.name for gain in gains}):
+        group = [gain for gain in gains if gain.plant.name == name]
+        right, silent = sum(gain.is_right for gain in group), sum(bool(g.why_not) for g in group)
+        print(f"{name:14} {right} of {len(group)} right, {silent} without a replay")
+    print(*(gain for gain in gains if not gain.is_right), sep="\n")
 
 
 def _lines(verdicts: Sequence[Verdict]) -> list[str]:

@@ -25,7 +25,7 @@ number, no steps beyond the second one. An operation takes some 10 us."""
 ENOUGH_IN_LEAST_STEPS = 40_000
 """Where LEAST_STEPS steps of all ranks are too many, ranks are left out down to this number."""
 MOST_UNMATCHED = 0.1
-ALIKE_STEPS, CAP_QUANTILE = 0.01, 0.9
+ALIKE_STEPS, CAP_QUANTILE = 0.05, 0.9
 """Means of steps that differ by less are alike. One slow step in ten is no part of the mean."""
 
 
@@ -128,30 +128,22 @@ def _cut_to_common(
     totals = np.cumsum(np.sum(sizes, axis=0))
     if totals[LEAST_STEPS - 1] > MOST_IN_LEAST_STEPS:
         return f"{LEAST_STEPS} steps of all ranks have {totals[LEAST_STEPS - 1]:,} GPU operations"
-    most = max(LEAST_STEPS, int(np.searchsorted(totals, MOST_OPS, "right")))
-    begin, count = _choose_steps(window.lengths, window.typical, most)
+    count = max(LEAST_STEPS, int(np.searchsorted(totals, MOST_OPS, "right")))
+    begin = _choose_steps(window.lengths, window.typical, count)
     return [
         cut_steps(graph, step + begin, count) for graph, step in zip(graphs, first, strict=True)
     ]
 
 
-def _choose_steps(lengths: IntArray, typical: float, most: int) -> tuple[int, int]:
-    """The first steps, up to `most`; or where their mean is not the typical one, those whose mean
-    is nearest: of a pause in each fifth step six steps can hold one or two. As (first, count).
+def _choose_steps(lengths: IntArray, typical: float, count: int) -> int:
+    """The first of `count` steps: of all if their mean is near the typical one, else of those whose
+    mean is nearest. Of a pause in each fifth step, six steps can hold one or two.
     """
-    sums = np.r_[0, np.cumsum(lengths)]
-
-    def measure(begin: int, count: int) -> float:
-        settled = begin + 1 + (count - 1) // SETTLING
-        mean = (sums[begin + count] - sums[settled]) / (begin + count - settled)
-        return float(abs(mean / typical - 1))
-
-    if measure(0, most) <= ALIKE_STEPS:
-        return 0, most
-    fewest = max(LEAST_STEPS, most - most // 3)
-    choices = [(begin, count) for count in range(most, fewest - 1, -1)
-               for begin in range(len(lengths) - count + 1)]  # fmt: skip
-    return min(choices, key=lambda choice: round(measure(*choice), 3))
+    sums, settled = np.r_[0, np.cumsum(lengths)], 1 + (count - 1) // SETTLING
+    begins = np.arange(len(lengths) - count + 1)
+    means = (sums[begins + count] - sums[begins + settled]) / (count - settled)
+    errors = np.abs(means / typical - 1)
+    return 0 if errors[0] <= ALIKE_STEPS else int(np.argmin(np.round(errors, 2)))
 
 
 def _count_ops(graph: RankGraph, first: int, count: int) -> IntArray:
