@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import find_nsys
 from captured_output import is_captured
-from program_kind import is_of_the_system, is_profiler, is_torchrun
+from program_kind import is_of_the_system, is_profiler, is_torchrun, starts_container
 from shim import MPI_PROGRAMS, RANK_PYTHON, WORDS, find_real, wrap_mpi_words
 from shim_files import write_shims
 from srun_words import Part, split_words
@@ -171,6 +171,8 @@ def _explain_plain(part: Part) -> str:
         return "--multi-prog: its programs stand in a file"
     if is_profiler(name):
         return f"{name} is a profiler itself"
+    if starts_container(name):
+        return f"{name}: nsys would record it, and not what runs in its container"
     if not part.has_container and is_of_the_system(name):
         return f"{name} is a program of the system"
     return ""

@@ -29,8 +29,9 @@ _STARTERS = {
     ),
     *("torchrun", "accelerate", "deepspeed", "horovodrun", "mpirun", "mpiexec", "orterun"),
     *("numactl", "taskset", "nice", "ionice", "time", "timeout", "stdbuf", "setsid", "xargs"),
-    *("apptainer", "singularity", "docker", "podman", "enroot", "srun", "sudo", "unshare"),
+    *("srun", "sudo", "unshare"),
 }
+_OF_CONTAINERS = {"apptainer", "singularity", "docker", "podman", "enroot", "shifter", "sarus"}
 """Programs that are installed with the system and start those of users."""
 _TORCHRUN_MODULES = {"torch.distributed.run", "torch.distributed.launch"}
 
@@ -45,6 +46,11 @@ def is_of_the_system(program: str) -> bool:
 
 def is_profiler(program: str) -> bool:
     return Path(program).name in {"nsys", "ncu", "compute-sanitizer", "cuda-gdb"}
+
+
+def starts_container(program: str) -> bool:
+    """Return whether a program starts another in a container, which has no nsys of the node's."""
+    return Path(program).name in _OF_CONTAINERS
 
 
 def is_torchrun(words: Sequence[str]) -> bool:

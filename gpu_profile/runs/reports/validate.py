@@ -27,7 +27,7 @@ _MISSED = re.compile(
 """profile.py's words on a program that ended before its window (annotated_env.py)."""
 _LOST = re.compile(r"^.*profile\.py: rank (\d{1,6}): nsys wrote no report", re.MULTILINE)
 """Its words on a rank that may be one more than the run was known to have."""
-_UNSEEN = re.compile(r"^.*gpu-profile: (?:\S+: )?(no rank was seen\b.*)$", re.MULTILINE)
+_UNSEEN = re.compile(r"^.*gpu-profile: ((?:\S+: )?no rank was seen\b.*)$", re.MULTILINE)
 _TAIL = 1 << 16  # bytes at the end of output.log that are searched
 _KIND_TABLES: Mapping[str, tuple[str, ...]] = {
     "cuda": (

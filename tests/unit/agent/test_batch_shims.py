@@ -33,6 +33,7 @@ set -eu
 PATH=$OWN:$PATH   # as `module load` and a log-in shell do
 name=$(srun -n 1 bash -c 'echo captured'-$MODULES)
 srun -n 1 uname
+srun -n 0 apptainer exec a.sif b
 srun python3 -c "import os; print(os.environ.get('RANK'), '$name')" | cat
 srun -n 1 python3 - 'a b' <<'END'
 import sys; print("read", sys.argv[1:])
@@ -67,6 +68,7 @@ def test_which_programs_of_a_script_are_recorded(tmp_path: Path) -> None:
         *("rank 0", "rank 0", ""),
     ]
     assert not (tmp_path / "pwned").exists()
+    assert "srun: not recorded: apptainer: nsys would record it" in done.stderr
     assert "srun: not recorded: uname is a program of the system" in done.stderr
     names = (path.name.split(".") for path in run.glob("*.nsys-rep"))
     assert sorted((name[0], *name[2:-1]) for name in names) == [
