@@ -33,7 +33,8 @@ def early_readers(text: str) -> list[str]:
 def scripts() -> list[Path]:
     tops = [ROOT / folder for folder in FOLDERS]
     files = [file for top in tops for file in ([top] if top.is_file() else top.rglob("*"))]
-    return [file for file in files if file.is_file() and _SHELL.search(file.read_bytes())]
+    texts = [file for file in files if file.is_file() and file.suffix != ".pyc"]
+    return [file for file in texts if _SHELL.search(file.read_bytes())]
 
 
 def test_the_scripts_are_looked_at() -> None:

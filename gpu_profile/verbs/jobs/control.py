@@ -97,7 +97,6 @@ def exec(options: ExecOptions) -> None:
 def status(options: StatusOptions) -> None:
     """Print a job's state, from its record once the engine has removed the job."""
     settings = load_settings(options)
-    tell_left(settings.report_dir)
     text = answer_for_job(
         options.job,
         settings,
@@ -105,6 +104,7 @@ def status(options: StatusOptions) -> None:
         job=lambda launcher, job_id: _format_status(process.drive(launcher.status(job_id))),
         container=lambda name: process.drive(_container_status(name)),
     )
+    tell_left(settings.report_dir)  # after the job is known: a refusal is one line
     print(text)
 
 

@@ -22,7 +22,10 @@ spec:
     metadata: {labels: {app: web}}
     spec:
       containers:
-        - {name: main, image: "IMAGE", command: [python3, -m, http.server, "8000"]}
+        - name: main
+          image: "IMAGE"
+          command: [python3, -m, http.server, "8000"]
+          readinessProbe: {httpGet: {path: /, port: 8000}, periodSeconds: 1}
 """
 CLIENT = """
 import os, sys, time, urllib.request
