@@ -173,7 +173,7 @@ def test_two_jobs_at_once(invoked: Invoked) -> None:
 def test_no_slurm_here(invoked: Invoked, tmp_path: Path) -> None:
     bare = tmp_path / "bin"
     bare.mkdir()
-    for name in ("python3", "sh", "tar", "mkdir", "cat", "rm", "touch"):
+    for name in ("python3", "sh", "tar", "mkdir", "cat", "rm", "touch", "chmod"):
         (bare / name).symlink_to(shutil.which(name) or name)
     done = Invoked(invoked.runs, {**invoked.environ, "PATH": str(bare)}).run(
         *("profile", *ON, "--", "true")
