@@ -29,7 +29,8 @@ def test_each_verb_starts_in_a_new_python(verb: str, tmp_path: Path) -> None:
     options = find_verb(verb).options
     flags = ["--dry-run"] if any(option.name == "dry-run" for option in options) else []
     words = (verb, *WORDS.get(verb, ()), *flags)
-    env = {"PATH": str(tmp_path), "REPORT_DIR": str(tmp_path)}
+    # A TMPDIR of its own: what other tests killed is removed by the first verb that sees it.
+    env = {"PATH": str(tmp_path), "REPORT_DIR": str(tmp_path), "TMPDIR": str(tmp_path)}
     started = start_invoke(*words, directory=tmp_path, **env)
     assert started.returncode in (0, 2, 3), started.stderr
     assert "Traceback" not in started.stderr
