@@ -61,6 +61,8 @@ TOGETHER: dict[tuple[str, ...], set[Cause]] = {
     for second in ("launch", "loader", "blocking", "pageable")
 }
 """What is true of two plants together, on the first one's ranks."""
+SAVING: set[Cause] = {("straggler", "copy"), ("straggler", "host")}
+"""What is true of rank 0 where it saves the weights: the others wait for its copies and its disk."""
 
 
 @dataclass(frozen=True)
@@ -199,6 +201,8 @@ def _true(finding: Finding, program: Program | ParallelProgram) -> bool:
         return True
     if cause == ("capture", "no_gpu_work") and program.window is not None:
         return True  # a host can be so far ahead that all its calls lie before the window
+    if cause in SAVING and program.saves and finding.ranks == (0,):
+        return True
     together = TOGETHER.get(tuple(plant.name for plant in program.plants), set())
     return any(
         cause in NAMES[plant.name] | ALSO.get(plant.name, set()) | together
@@ -208,15 +212,22 @@ def _true(finding: Finding, program: Program | ParallelProgram) -> bool:
 
 
 def _is_transfer(finding: Finding, run: Run) -> bool:
-    """Whether what every step transfers is worth to be told, by a twin that transfers in no time.
+    """Whether what every step transfers is worth to be told, by a twin that transfers in no time:
+    of a finding that costs nothing yet, when the plants are gone.
 
     Half of the threshold is enough: a plant beside it makes the step longer.
     """
     if finding.kind != "exposed_communication":
         return False
-    twin, steps = run_program(replace(run.program, transfer_us=0.0)), recorded_steps(run)
-    share = 1 - mean_step(twin.truth, steps) / mean_step(run.truth, steps)
-    return share >= LEAST_SHARE / 2
+    steps, program = recorded_steps(run), run.program
+    if finding.replayed_ms == 0:
+        for plant in program.plants:
+            program = program.without(plant)
+    with_transfers, without = (
+        mean_step(run_program(one).truth, steps)
+        for one in (program, replace(program, transfer_us=0.0))
+    )
+    return 1 - without / with_transfers >= LEAST_SHARE / 2
 
 
 def _named(findings: Sequence[Finding], plant: Plant, program: Program | ParallelProgram) -> bool:
