@@ -13,7 +13,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from gpu_profile.analysis.activity.activity import ALLOCATION_NAME
-from gpu_profile.analysis.replay.changes import find_edges, match_names, remove_pauses
+from gpu_profile.analysis.replay.changes import find_edges, match_names
+from gpu_profile.analysis.replay.edits.calls import remove_pauses
 from gpu_profile.analysis.replay.run.run_graph import Edge, RunGraph
 from gpu_profile.analysis.replay.run_replay import Replay
 from gpu_profile.analysis.replay.weights import Weights

@@ -4,7 +4,8 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from gpu_profile.analysis.replay.changes import Change, combine, scale_communication, scale_kernels
+from gpu_profile.analysis.replay.changes import Change, combine
+from gpu_profile.analysis.replay.edits.gpu_work import scale_communication, scale_kernels
 from gpu_profile.analysis.replay.plan import list_changes
 from gpu_profile.analysis.replay.run.run_graph import RunGraph
 from gpu_profile.analysis.replay.run_replay import Replay

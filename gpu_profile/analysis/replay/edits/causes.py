@@ -1,8 +1,7 @@
 """The causes of lost time that a plan tries to remove, and the threshold of what is told."""
 
-from gpu_profile.analysis.replay.changes import (
-    Change,
-    balance_compute,
+from gpu_profile.analysis.replay.changes import Change
+from gpu_profile.analysis.replay.edits.calls import (
     free_host,
     free_launches,
     free_tiny_launches,
@@ -10,8 +9,8 @@ from gpu_profile.analysis.replay.changes import (
     remove_allocations,
     remove_pauses,
     remove_waits,
-    scale_communication,
 )
+from gpu_profile.analysis.replay.edits.gpu_work import balance_compute, scale_communication
 
 LEAST_SHARE = 0.03
 """The part of the step from which on a cause is told: the threshold of all findings and plans."""

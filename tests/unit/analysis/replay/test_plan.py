@@ -4,14 +4,15 @@ import pytest
 
 from gpu_profile.analysis.activity.activity import COMMUNICATION
 from gpu_profile.analysis.replay.as_others import speed_up_gpu, speed_up_host
-from gpu_profile.analysis.replay.changes import (
-    Apply,
-    Change,
-    balance_compute,
+from gpu_profile.analysis.replay.changes import Apply, Change
+from gpu_profile.analysis.replay.edits.calls import (
     free_launches,
     free_tiny_launches,
     remove_pauses,
     remove_waits,
+)
+from gpu_profile.analysis.replay.edits.gpu_work import (
+    balance_compute,
     scale_communication,
     scale_kernels,
 )

@@ -2,7 +2,7 @@
 
 import pytest
 
-from gpu_profile.analysis.replay.changes import remove_pauses
+from gpu_profile.analysis.replay.edits.calls import remove_pauses
 from gpu_profile.analysis.replay.plan import make_plan
 from gpu_profile.analysis.replay.rank.rank_graph import RankGraph
 from gpu_profile.analysis.replay.run_replay import Replay

@@ -1,0 +1,58 @@
+"""Changes of the GPUs' work: how long communication and kernels take."""
+
+import re
+from collections.abc import Sequence
+
+import numpy as np
+
+from gpu_profile.analysis.activity.activity import COMMUNICATION, COMPUTE
+from gpu_profile.analysis.replay.changes import Apply, choose_ops, match_names, scale_delays
+from gpu_profile.analysis.replay.run.run_graph import RunGraph
+from gpu_profile.analysis.replay.weights import Weights
+
+
+def scale_communication(factor: float, ranks: Sequence[int] = ()) -> Apply:
+    """Collectives and messages move their data in `factor` of the time; waits stay."""
+
+    def apply(graph: RunGraph, weights: Weights) -> Weights:
+        rows = np.flatnonzero(choose_ops(graph, ranks) & (graph.ops.kind == COMMUNICATION))
+        met = rows[graph.meets[rows]]
+        weights = scale_delays(graph, weights, graph.nodes.op_end[met], factor)
+        lone = rows[~graph.meets[rows]]
+        return weights.with_work(lone, np.rint(weights.work[lone] * factor).astype(np.int64))
+
+    return apply
+
+
+def scale_kernels(pattern: str, factor: float, ranks: Sequence[int] = ()) -> Apply:
+    """Compute kernels with a name like the pattern take `factor` of their time."""
+
+    def apply(graph: RunGraph, weights: Weights) -> Weights:
+        matches = match_names(graph, re.compile(pattern, re.IGNORECASE))[graph.ops.name]
+        chosen = choose_ops(graph, ranks) & (graph.ops.kind == COMPUTE)
+        rows = np.flatnonzero(chosen & matches)
+        return weights.with_work(rows, np.rint(weights.work[rows] * factor).astype(np.int64))
+
+    return apply
+
+
+def balance_compute() -> Apply:
+    """Every rank computes as long as the mean of all ranks: stages or experts of equal work.
+
+    First each kernel that all ranks have, by its name: where one rank's experts have more tokens,
+    its attention has not.
+    """
+
+    def apply(graph: RunGraph, weights: Weights) -> Weights:
+        rows = np.flatnonzero(choose_ops(graph) & (graph.ops.kind != COMMUNICATION))
+        rank, name, work = graph.op_rank[rows], graph.ops.name[rows], weights.work[rows]
+        sums = np.zeros((len(graph.ranks), len(graph.names)))
+        np.add.at(sums, (rank, name), work)
+        by_name = np.ones(sums.shape)
+        common = (sums > 0).all(axis=0)
+        by_name[:, common] = sums[:, common].mean(axis=0) / sums[:, common]
+        rest = sums.sum(axis=1).mean() / np.maximum((by_name * sums).sum(axis=1), 1)
+        factor = by_name[rank, name] * rest[rank]
+        return weights.with_work(rows, np.rint(work * factor).astype(np.int64))
+
+    return apply
