@@ -8,7 +8,7 @@ from gpu_profile.analysis.activity.activity import SYNC_NAME
 from gpu_profile.analysis.activity.comm.lanes import Arrivals, Collectives
 from gpu_profile.analysis.arrays.types import Flags, IntArray
 from gpu_profile.analysis.replay.contention import measure_contention
-from gpu_profile.analysis.replay.rank.rank_graph import BEFORE, NONE, RankGraph
+from gpu_profile.analysis.replay.rank.rank_graph import BEFORE, NONE, Links, RankGraph
 from gpu_profile.analysis.replay.run.meetings import Meetings, find_meetings
 from gpu_profile.analysis.replay.run.run_graph import (
     Columns,
@@ -40,32 +40,24 @@ def join_graphs(
     clock_error_ns: int = 0,
 ) -> RunGraph:
     """The graph of these ranks, which have the same number of steps."""
-    columns = join_columns(graphs)
+    columns, links = join_columns(graphs)
     meetings = find_meetings(columns, collectives, arrivals, clock_error_ns)
     work, stretch = measure_contention(columns, len(graphs))
     meets = meetings.mark_members(len(columns.ops.start))
-    draft = _Draft(columns, meetings, meets)
+    draft = _Draft(columns, links, meetings, meets)
     nodes, edges, time, delay = draft.finish()
     if draft.add_rooms(nodes, edges, delay):
         nodes, edges, time, delay = draft.finish()
     return RunGraph(
-        tuple(graphs),
-        columns.calls,
-        columns.ops,
-        columns.call_rank,
-        columns.op_rank,
-        columns.names,
-        columns.places,
-        columns.threads,
-        columns.streams,
-        nodes,
-        edges,
-        time,
-        delay,
-        meets,
-        work,
-        stretch,
-        graphs[0].count,
+        **vars(columns),
+        nodes=nodes,
+        edges=edges,
+        time=time,
+        delay=delay,
+        meets=meets,
+        work=work,
+        stretch=stretch,
+        steps=graphs[0].count,
     )
 
 
@@ -74,7 +66,7 @@ class _Draft:
     the starts of all operations, their ends, arrivals.
     """
 
-    def __init__(self, columns: Columns, meetings: Meetings, meets: Flags) -> None:
+    def __init__(self, columns: Columns, links: Links, meetings: Meetings, meets: Flags) -> None:
         self._columns, self._meets = columns, meets
         calls, ops = columns.calls, columns.ops
         count, operations = len(calls.start), len(ops.start)
@@ -87,7 +79,7 @@ class _Draft:
         self._add_host()
         self._add_launches()
         self._add_streams()
-        self._add_links()
+        self._add_links(links)
         self._add_collectives(meetings)
         self._add_messages(meetings.pairs)
 
@@ -141,8 +133,8 @@ class _Draft:
         lag = np.maximum(ops.start[behind] - ops.start[before], 0)
         self._add(Edge.STREAM, self._op_starts(before), self._op_starts(behind), lag)
 
-    def _add_links(self) -> None:
-        links, calls, ops = self._columns.links, self._columns.calls, self._columns.ops
+    def _add_links(self, links: Links) -> None:
+        calls, ops = self._columns.calls, self._columns.ops
         source, target = links.events.T.astype(np.int64)
         self._add(Edge.EVENT, self._op_ends(source), self._op_starts(target))
         source, target = links.handovers.T.astype(np.int64)

@@ -72,12 +72,9 @@ class Nodes:
 
 
 @dataclass(frozen=True, eq=False)
-class RunGraph:
-    """`calls` and `ops` of all ranks, with threads, streams, names, places and rows numbered over
-    the run. `threads` (globalTid) and `streams` (nsys' numbers) are by their
-    number. `time` and `delay` (ns) are by node. `meets`: the operation is a matched collective or
-    message. `work` is the time (ns) that each operation takes without communication beside it;
-    beside it compute takes `stretch` times as long. `steps` is the number of steps.
+class Columns:
+    """The calls and operations of all ranks, with threads, streams, names, places and rows numbered
+    over the run. `threads` (globalTid) and `streams` (nsys' numbers) are by their number.
     """
 
     ranks: tuple[RankGraph, ...]
@@ -89,6 +86,15 @@ class RunGraph:
     places: tuple[str, ...]
     threads: tuple[int, ...]
     streams: tuple[int, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class RunGraph(Columns):
+    """`time` and `delay` (ns) are by node. `meets`: the operation is a matched collective or
+    message. `work` is the time (ns) that each operation takes without communication beside it;
+    beside it compute takes `stretch` times as long. `steps` is the number of steps.
+    """
+
     nodes: Nodes
     edges: Edges
     time: IntArray
@@ -109,22 +115,7 @@ class RunGraph:
         return np.asarray(self.ops.step != BEFORE, np.bool_)
 
 
-@dataclass(frozen=True, eq=False)
-class Columns:
-    """The calls, operations and links of all ranks in common numbers."""
-
-    calls: HostCalls
-    ops: GpuOps
-    links: Links
-    call_rank: IntArray
-    op_rank: IntArray
-    names: tuple[str, ...]
-    places: tuple[str, ...]
-    threads: tuple[int, ...]
-    streams: tuple[int, ...]
-
-
-def join_columns(graphs: Sequence[RankGraph]) -> Columns:
+def join_columns(graphs: Sequence[RankGraph]) -> tuple[Columns, Links]:
     """Number threads, streams, names, places, calls and operations over the run."""
     names, places = dict[str, int](), dict[str, int]()
     calls, ops, links = list[HostCalls](), list[GpuOps](), list[Links]()
@@ -152,10 +143,10 @@ def join_columns(graphs: Sequence[RankGraph]) -> Columns:
         links.append(_shift_links(own_links, call, op))
         thread, stream = thread + len(graph.threads), stream + len(graph.streams)
         call, op = call + len(own_calls.start), op + len(own_ops.start)
-    return Columns(
+    columns = Columns(
+        tuple(graphs),
         _concatenate(HostCalls, calls),
         _concatenate(GpuOps, ops),
-        _concatenate(Links, links),
         np.repeat(np.arange(len(calls)), [len(calls_of_rank.start) for calls_of_rank in calls]),
         np.repeat(np.arange(len(ops)), [len(ops_of_rank.start) for ops_of_rank in ops]),
         tuple(names),
@@ -163,6 +154,7 @@ def join_columns(graphs: Sequence[RankGraph]) -> Columns:
         tuple(chain.from_iterable(graph.threads for graph in graphs)),
         tuple(chain.from_iterable(graph.streams for graph in graphs)),
     )
+    return columns, _concatenate(Links, links)
 
 
 def _number_texts(names: Sequence[str], texts: dict[str, int]) -> NDArray[np.int32]:
