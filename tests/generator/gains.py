@@ -6,6 +6,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from gpu_profile.analysis.findings.diagnosis import Diagnosis
 from gpu_profile.analysis.findings.finding import Finding
 from gpu_profile.analysis.replay.edits.causes import LEAST_SHARE
 from gpu_profile.analysis.store.database import Database
@@ -17,7 +18,7 @@ from tests.generator.judge import (
     run_program,
 )
 from tests.generator.parallel import PIPELINE, ParallelProgram, draw_parallel
-from tests.generator.program import FIXED, Plant, Program, draw_program
+from tests.generator.program import Plant, Program, draw_program, fix_plant
 from tests.reading import diagnose_reports
 
 DEPTH, LEAST_STEPS = 1022, 32
@@ -31,7 +32,7 @@ OF_STEP, OF_GAIN = 0.10, 0.25
 class Gain:
     """The gain (ms a step) of a plant's fix: `true` by the twin, `predicted` by the first finding
     that names it, None without one. `step_ms` is the step with the plant. `why_not`: why nothing
-    was predicted, "" where something was.
+    was predicted, "" where something was. `findings`: all of them as text.
     """
 
     seed: int
@@ -40,7 +41,7 @@ class Gain:
     true: float
     predicted: float | None
     why_not: str
-    others: tuple[str, ...] = ()
+    findings: tuple[str, ...] = ()
 
     @property
     def is_right(self) -> bool:
@@ -52,10 +53,10 @@ class Gain:
         )
 
     def __str__(self) -> str:
-        said = "nothing" if self.predicted is None else f"{self.predicted:.3f}"
+        predicted = "nothing" if self.predicted is None else f"{self.predicted:.3f}"
         return (
             f"seed {self.seed}: {self.plant.name} on {self.plant.ranks}, step {self.step_ms:.3f} "
-            f"ms, gains {self.true:.3f}, predicted {said} {self.why_not} {list(self.others)}"
+            f"ms, gains {self.true:.3f}, predicted {predicted} {self.why_not} {list(self.findings)}"
         )
 
 
@@ -69,25 +70,29 @@ def judge_gains(seed: int) -> list[Gain]:
         paths = run.save(Path(folder))
         databases = [stack.enter_context(Database.open(path)) for path in paths]
         diagnosis = diagnose_reports(*databases)
-    why_not = diagnosis.plan if isinstance(diagnosis.plan, str) else ""
     steps = recorded_steps(run)
     step_ms = mean_step(run.truth, steps) / 1e6
-    told = tuple(
-        f"{one.kind}/{one.cause} {one.ranks} {one.cost_ms:.3f}" for one in diagnosis.findings
-    )
     gains = list[Gain]()
     for plant in program.plants:
-        fixed = mean_step(run_program(fix(program, plant)).truth, steps) / 1e6
-        said = next((f for f in diagnosis.findings if _names(f, plant)), None)
-        predicted = said.replayed_ms if said else None
-        gains.append(Gain(seed, plant, step_ms, step_ms - fixed, predicted, why_not, told))
+        fixed_ms = mean_step(run_program(fix(program, plant)).truth, steps) / 1e6
+        gains.append(compare_gain(seed, plant, diagnosis, step_ms, step_ms - fixed_ms))
     return gains
 
 
+def compare_gain(
+    seed: int, plant: Plant, diagnosis: Diagnosis, step_ms: float, true_ms: float
+) -> Gain:
+    """The gain that a diagnosis predicts of a plant's fix, beside the true one."""
+    finding = next((one for one in diagnosis.findings if _names(one, plant)), None)
+    predicted = finding.replayed_ms if finding else None
+    why_not = diagnosis.plan if isinstance(diagnosis.plan, str) else ""
+    texts = (f"{one.kind}/{one.cause} {one.ranks} {one.cost_ms:.3f}" for one in diagnosis.findings)
+    return Gain(seed, plant, step_ms, true_ms, predicted, why_not, tuple(texts))
+
+
 def _names(finding: Finding, plant: Plant) -> bool:
-    return (finding.kind, finding.cause) in NAMES[plant.name] and bool(
-        set(finding.ranks) & set(plant.ranks)
-    )
+    kinds = NAMES.get(plant.name, set())
+    return (finding.kind, finding.cause) in kinds and bool({*finding.ranks} & {*plant.ranks})
 
 
 def fix(program: Program | ParallelProgram, plant: Plant) -> Program | ParallelProgram:
@@ -99,6 +104,5 @@ def fix(program: Program | ParallelProgram, plant: Plant) -> Program | ParallelP
         return replace(program.without(plant), kernels=tuple(t * share for t in program.kernels))
     if plant.name == "exposed":
         return replace(program.without(plant), transfer_us=0.0)
-    left = replace(plant, name=FIXED.get(plant.name, "nothing"))
-    kept = [left if one == plant else one for one in (program.plant, program.second)]
+    kept = [fix_plant(plant) if one == plant else one for one in (program.plant, program.second)]
     return replace(program, plant=kept[0], second=kept[1])

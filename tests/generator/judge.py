@@ -62,7 +62,7 @@ TOGETHER: dict[tuple[str, ...], set[Cause]] = {
 }
 """What is true of two plants together, on the first one's ranks."""
 SAVING: set[Cause] = {("straggler", "copy"), ("straggler", "host")}
-"""What is true of rank 0 where it saves the weights: the others wait for its copies and its disk."""
+"""What is true of rank 0 where it saves the weights: the others wait for its copies."""
 
 
 @dataclass(frozen=True)

@@ -45,8 +45,6 @@ PLANTS = (
 ALONE = ("slow_kernels", "more_kernels", "slow_host", "slow_copy")
 """What one rank has, or two of eight."""
 SECOND = ("blocking", "pageable", "exposed", "launch", "loader")
-
-
 FIXED = {"blocking": "unblocked", "pageable": "pinned"}
 """What is left of a plant when the cause alone is gone: the host's work behind a call that blocks,
 a copy from pinned memory."""
@@ -62,6 +60,11 @@ class Plant:
     ranks: tuple[int, ...] = ()
     size: float = 0.0
     every: int = 1
+
+
+def fix_plant(plant: Plant) -> Plant:
+    """What is left of a plant when its cause is gone."""
+    return replace(plant, name=FIXED.get(plant.name, "nothing"))
 
 
 @dataclass(frozen=True)

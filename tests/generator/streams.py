@@ -8,9 +8,8 @@ from pathlib import Path
 
 from gpu_profile.analysis.findings.diagnosis import Diagnosis
 from gpu_profile.analysis.store.database import Database
-from tests.generator.gains import Gain
-from tests.generator.judge import NAMES
-from tests.generator.program import Plant
+from tests.generator.gains import Gain, compare_gain
+from tests.generator.program import Plant, fix_plant
 from tests.reading import diagnose_reports
 from tests.unit.analysis.synthetic import STREAM, US, Rank, Recording
 
@@ -173,22 +172,14 @@ def _run_layer(gpu: _Gpu, layer: int, work: float) -> None:
 def judge_streams(seed: int) -> tuple[StreamProgram, Gain, Diagnosis]:
     """The gain of what is planted, by the report and by the twin with the fix."""
     program = draw_streams(seed)
-    fixes = {"blocking": "unblocked", "pageable": "pinned"}
-    fixed = replace(
-        program, plant=replace(program.plant, name=fixes.get(program.plant.name, "nothing"))
-    )
+    fixed = replace(program, plant=fix_plant(program.plant))
     recording, ends = run_streams(program)
     with tempfile.TemporaryDirectory() as folder:
         path = recording.save(Path(folder) / "rank0.host0.sqlite")
         with Database.open(path) as database:
             diagnosis = diagnose_reports(database)
     step, after = _mean_step(ends), _mean_step(run_streams(fixed)[1])
-    kinds = NAMES.get(program.plant.name, set())
-    said = next((one for one in diagnosis.findings if (one.kind, one.cause) in kinds), None)
-    why = diagnosis.plan if isinstance(diagnosis.plan, str) else ""
-    told = tuple(f"{one.kind}/{one.cause} {one.cost_ms:.3f}" for one in diagnosis.findings)
-    predicted = said.replayed_ms if said else None
-    return program, Gain(seed, program.plant, step, step - after, predicted, why, told), diagnosis
+    return program, compare_gain(seed, program.plant, diagnosis, step, step - after), diagnosis
 
 
 def _mean_step(ends: Sequence[int]) -> float:

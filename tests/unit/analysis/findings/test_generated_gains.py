@@ -39,4 +39,4 @@ def test_a_gain_is_that_of_the_fix_where_several_streams_compute() -> None:
         for program, gain, _ in judged
         if gain.plant.name == "nothing" and not program.reads_loss
     ]
-    assert [str(gain) for gain in healthy if gain.others] == []
+    assert [str(gain) for gain in healthy if gain.findings] == []
