@@ -39,6 +39,8 @@ OF_PARAMETER, FURTHER = re.compile(r"addcdiv_cuda"), 4
 # 5 % in Lightning and in steps below 1 ms. Half of the pause, up to 2.5 % of a step, is the guess.
 LEAD = 0.025
 BACKWARD = re.compile(r"bwd|backward|[wd]grad", re.IGNORECASE)
+# XLA's "loop_add_fusion_6" and "wrapped_subtract" may be of a backward pass or an optimizer.
+OF_XLA = re.compile(r"(\w+_)?fusion(_dot\w*|_\d+)?$|wrapped_\w+$|(void )?(stream_executor|xla)::")
 PRODUCTS = ("GEMM", "attention")
 """The classes of kernels that multiply matrices."""
 GRAPH_CALL = re.compile(r"cu(da)?GraphLaunch")
@@ -64,7 +66,7 @@ def repeated_steps(activity: Activity) -> RepeatedSteps | str:
     rows = _launch_order(activity)
     launches = launches_of(activity, rows)
     repetition = find_repetition(launches)
-    if not _goes_back(activity):
+    if not _may_train(activity):
         repetition = find_by_tokens(launches, repetition) or repetition
     if isinstance(repetition, str):
         return repetition
@@ -76,10 +78,12 @@ def repeated_steps(activity: Activity) -> RepeatedSteps | str:
     return RepeatedSteps(source, start, end, repetition.alike, pauses, repetition.by_copies)
 
 
-def _goes_back(activity: Activity) -> bool:
-    """Whether a kernel's name says that it is of a backward pass."""
+def _may_train(activity: Activity) -> bool:
+    """Whether a kernel's name says that it is of a backward pass, or may be: XLA's names tell
+    neither that nor an optimizer.
+    """
     names = (activity.names[code] for code in list_distinct(activity.ops.full_name))
-    return any(BACKWARD.search(name) for name in names)
+    return any(BACKWARD.search(name) or OF_XLA.match(name) for name in names)
 
 
 def _body_starts(

@@ -14,6 +14,7 @@ from gpu_profile.analysis.store.files.open_report import open_report
 from gpu_profile.analysis.tables.analysis import Scope
 from tests.generator.serving import Server, Serving, serve
 from tests.reading import diagnose_reports
+from tests.unit.analysis.synthetic import ranks_of
 
 DECODE, PREFILL, MIXED, UNKNOWN = range(4)
 GAP_US = 2000
@@ -101,8 +102,27 @@ def test_iterations_without_marks_end_with_their_tokens(server: Server, tmp_path
         assert "kind unknown" not in found.values()
 
 
+def test_a_training_of_jax_that_reads_its_loss_has_no_iterations(tmp_path: Path) -> None:
+    """XLA's names say neither backward pass nor optimizer; each batch of an evaluation is read,
+    too, so that the reads are more than the steps.
+    """
+    (rank,) = ranks_of(1)
+    for step in range(20):
+        for kernels in (20, 8, 8) if step % 5 == 4 else (20,):
+            rank.copy(0.5)
+            for number in range(kernels):
+                rank.work(5)
+                rank.kernel(60, f"loop_add_fusion_{number}" if number % 4 else "gemm_fusion_dot_1")
+            rank.item()
+    assert not find_rank_steps(rank.recording.save(tmp_path / "rank0.sqlite")).are_iterations
+
+
 def find_run_steps(run: Serving, folder: Path) -> Steps:
-    with open_report(str(run.save(folder))) as database:
+    return find_rank_steps(run.save(folder))
+
+
+def find_rank_steps(report: Path) -> Steps:
+    with open_report(str(report)) as database:
         (activity,) = activities_of(database, Scope())
         return find_steps(activity)
 
