@@ -5,7 +5,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeGuard
 
 from gpu_profile.errors import SettingsError
 
@@ -17,6 +17,8 @@ FORM = (
 )
 # Unix seconds from 2001 to 2286: milliseconds and clocks that count from a machine's start are not.
 EARLIEST, LATEST = 1e9, 1e10
+MOST_TOKENS = 1e9
+"""Of one request; the sum of larger numbers may be no float."""
 _DETAILS = ("ttfts", "itls", "output_lens")
 """Lists, an entry a request: `vllm bench serve --save-result --save-detailed`, benchmark_serving of
 TensorRT-LLM with the same flags, and SGLang's bench_serving with --output-details. Their start
@@ -61,14 +63,14 @@ class RequestLog:
 def read_request_log(path: Path) -> RequestLog:
     """The log. Raises SettingsError for a file that is none, with the line that is wrong."""
     try:
-        if path.is_file() and path.stat().st_size > MOST_BYTES:
+        if not path.is_file():
+            raise SettingsError(f"--requests {path} is no file", "Name a log of requests")
+        if path.stat().st_size > MOST_BYTES:
             what = f"{path} has more than {MOST_BYTES >> 20} MiB"
             raise SettingsError(what, "Leave out the lines of requests before the recording")
-        text = path.read_text(encoding="utf-8") if path.is_file() else None
+        text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise SettingsError(f"{path} cannot be read as text", FORM) from error
-    if text is None:
-        raise SettingsError(f"--requests {path} is no file", "Name a log of requests")
     documents = list(_parse(path, text))
     if not documents:
         raise SettingsError(f"{path} holds no request", FORM)
@@ -80,23 +82,25 @@ def read_request_log(path: Path) -> RequestLog:
 
 def _parse(path: Path, text: str) -> Iterator[tuple[int, Mapping[str, Any]]]:
     """Yield (line, object): each line is an object, or the whole text is one."""
-    try:
-        whole = json.loads(text)
-    except ValueError:
-        whole = None
-    if isinstance(whole, dict):
+    whole = _parse_object(text)
+    if whole is not None:
         yield 1, whole
         return
     for number, line in enumerate(text.splitlines(), 1):
         if not line.strip():
             continue
-        try:
-            value = json.loads(line)
-        except (ValueError, RecursionError):
-            value = None
-        if not isinstance(value, dict):
+        document = _parse_object(line)
+        if document is None:
             raise SettingsError(f"line {number} of {path} is no JSON object", FORM)
-        yield number, value
+        yield number, document
+
+
+def _parse_object(text: str) -> Mapping[str, Any] | None:
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError):  # RecursionError: thousands of nested brackets
+        return None
+    return value if isinstance(value, dict) else None
 
 
 def _read_lines(path: Path, documents: Sequence[tuple[int, Mapping[str, Any]]]) -> RequestLog:
@@ -121,7 +125,7 @@ def _read_request(path: Path, number: int, line: Mapping[str, Any]) -> Request:
     if missing := [key for key in KEYS if key not in line]:
         raise SettingsError(f"line {number} of {path} lacks {', '.join(missing)}", FORM)
     arrival, first, end, tokens = (line[key] for key in KEYS[1:])
-    if not all(map(_is_number, (arrival, first, end, tokens))) or tokens < 1:
+    if not all(map(_is_number, (arrival, first, end, tokens))) or not 1 <= tokens <= MOST_TOKENS:
         raise SettingsError(f"line {number} of {path}: a time or tokens is no number", FORM)
     if not EARLIEST <= arrival <= first <= end <= LATEST:
         what = f"line {number} of {path}: arrival, first_token and end do not rise, or are not "
@@ -129,9 +133,16 @@ def _read_request(path: Path, number: int, line: Mapping[str, Any]) -> Request:
     return Request(str(line["id"]), float(arrival), float(first), float(end), int(tokens))
 
 
-def _is_number(value: object) -> bool:
+def _is_number(value: object) -> TypeGuard[float]:
     is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
     return is_number and math.isfinite(float(str(value)))
+
+
+def _read_seconds(value: object) -> float:
+    """Raises ValueError for what is no time."""
+    if not _is_number(value) or value < 0:
+        raise ValueError(value)
+    return float(value)
 
 
 def _read_generator(path: Path, document: Mapping[str, Any]) -> RequestLog:
@@ -142,11 +153,11 @@ def _read_generator(path: Path, document: Mapping[str, Any]) -> RequestLog:
     waits, betweens, lengths = (document[key] for key in _DETAILS)
     answered = [row for row, tokens in enumerate(lengths) if _is_number(tokens) and tokens > 0]
     try:
-        first = [float(waits[row]) for row in answered]
-        later = [float(gap) for row in answered for gap in betweens[row]]
+        first = [_read_seconds(waits[row]) for row in answered]
+        later = [_read_seconds(gap) for row in answered for gap in betweens[row]]
         tokens = sum(int(lengths[row]) for row in answered)
-        rate = tokens / float(document["duration"])
-    except (IndexError, KeyError, TypeError, ValueError, ZeroDivisionError) as error:
+        rate = tokens / _read_seconds(document["duration"])
+    except (ArithmeticError, IndexError, KeyError, TypeError, ValueError) as error:
         hint = "Use the file as the load generator wrote it"
         raise SettingsError(f"{path}: its lists of times do not fit together", hint) from error
     if not answered:

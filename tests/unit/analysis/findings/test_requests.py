@@ -98,8 +98,10 @@ def test_the_output_of_a_load_generator_is_read(lead: str, tmp_path: Path) -> No
         ("", "holds no request"),
         ("[1]", "line 1 of"),
         (json.dumps(LINE) + "\n{", "line 2 of"),
+        ("[" * 100_000, "line 1 of"),
         (json.dumps({"id": 1}), "lacks arrival, first_token, end, tokens"),
         (json.dumps({**LINE, "tokens": True}), "a time or tokens is no number"),
+        (json.dumps({**LINE, "tokens": 1e308}), "a time or tokens is no number"),
         (json.dumps({**LINE, "arrival": "x"}), "a time or tokens is no number"),
         (json.dumps({**LINE, "end": 1.79e9 - 1}), "do not rise, or are not in Unix seconds"),
         (json.dumps({**LINE, "arrival": 12.0}), "do not rise, or are not in Unix seconds"),
@@ -107,6 +109,10 @@ def test_the_output_of_a_load_generator_is_read(lead: str, tmp_path: Path) -> No
         (json.dumps({"request_throughput": 2}), "has no times of single requests"),
         (json.dumps({**GENERATED, "ttfts": [0.1]}), "lists of times do not fit together"),
         (json.dumps({**GENERATED, "duration": 0}), "lists of times do not fit together"),
+        (json.dumps({**GENERATED, "duration": 10**400}), "lists of times do not fit together"),
+        (json.dumps({**GENERATED, "output_lens": [1e308] * 3}), "lists of times do not fit"),
+        (json.dumps({**GENERATED, "ttfts": [-0.1] * 3}), "lists of times do not fit together"),
+        (json.dumps({**GENERATED, "itls": [[float("nan")]] * 3}), "lists of times do not fit"),
     ],
 )
 def test_a_log_that_is_none_is_refused(text: str, told: str, tmp_path: Path) -> None:
