@@ -17,6 +17,7 @@ DATA_ADVICE = (
     "prepare batches ahead of the step: more DataLoader workers, pin_memory, prefetch_factor, "
     "heavier preprocessing on the GPU or beforehand."
 )
+STACKS_ADVICE = " --annotate=steps names the function."
 
 
 def judge_state(
@@ -65,6 +66,12 @@ def list_places(views: Sequence[RankView], cause: int) -> tuple[str, ...]:
         ns, at = worst.common.idle.longest[cause]
         lines.append(f"rank {worst.rank}: longest gap {ns / 1e6:.3f} ms at {at / 1e6:.1f} ms")
     return (*lines, *_list_work(worst, cause))
+
+
+def advise_stacks(views: Sequence[RankView]) -> str:
+    """What would name the function that the hosts were in; "" where one is named."""
+    works = (view.common.idle.host_work.get(STALL) for view in views)
+    return "" if any(work and work.is_named for work in works) else STACKS_ADVICE
 
 
 def waits_for_data(view: RankView) -> bool:

@@ -130,7 +130,7 @@ def overview(
 
 def _times(view: RankView) -> list[float]:
     steps = view.states.steps
-    times = (steps.end - steps.start)[view.first : view.behind]
+    times = (steps.end - steps.start)[view.kept]
     return [float(time) / 1e6 for time in times] or [0.0]
 
 

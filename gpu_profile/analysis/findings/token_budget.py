@@ -69,7 +69,7 @@ def _of_rank(view: RankView) -> BudgetFacts | None:
     budget, steps = view.common.budget, view.states.steps
     if budget is None or view.behind <= view.first:
         return None
-    parts, kinds = (column[view.first : view.behind] for column in (budget.parts, steps.kind))
+    parts, kinds = (column[view.kept] for column in (budget.parts, steps.kind))
     counts = np.bincount(kinds, minlength=len(KINDS))
     kind = DECODE if counts[DECODE] else int(np.argmax(counts))
     rows = parts[kinds == kind] / 1e6

@@ -52,6 +52,11 @@ class RankView:
         return self.common.health.unseen_share <= UNSEEN_SHARE
 
     @property
+    def kept(self) -> slice:
+        """The steady steps in arrays by step."""
+        return slice(self.first, self.behind)
+
+    @property
     def steps(self) -> int:
         return max(1, self.behind - self.first)
 

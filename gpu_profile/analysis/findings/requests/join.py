@@ -6,13 +6,13 @@ from datetime import datetime, timezone
 
 import numpy as np
 
+from gpu_profile.analysis.activity.serving.quantiles import QUANTILES
 from gpu_profile.analysis.findings.requests.log import Request, RequestLog
 from gpu_profile.analysis.findings.requests.times import PROMPTS, WHERE, IterationTimes
 from gpu_profile.errors import SettingsError
 from gpu_profile.printable import printable
 
 MOST_TOLD = 3
-QUANTILES = (0.5, 0.95, 0.99)
 
 
 @dataclass(frozen=True)
@@ -25,7 +25,8 @@ class Quantiles:
 
     @classmethod
     def of_seconds(cls, seconds: Sequence[float]) -> "Quantiles":
-        return cls(*(float(1e3 * value) for value in np.quantile(seconds or [0.0], QUANTILES)))
+        milliseconds = 1e3 * np.quantile(seconds or [0.0], tuple(QUANTILES.values()))
+        return cls(*milliseconds.tolist())
 
     def __str__(self) -> str:
         return f"{self.median:.1f} ms median, {self.p95:.1f} p95, {self.p99:.1f} p99"

@@ -8,6 +8,7 @@ from gpu_profile.analysis.activity.idle.gaps import CAUSES, LAUNCH, QUEUED, STAL
 from gpu_profile.analysis.findings.finding import Finding, Judgement, format_ranks
 from gpu_profile.analysis.findings.idle_time import (
     DATA_ADVICE,
+    advise_stacks,
     format_idle_line,
     judge_state,
     list_places,
@@ -26,7 +27,6 @@ STALL_ADVICE = {
     "data": f"P{DATA_ADVICE[1:]}",
     "host": "Look at what the host does there; move it off the launching thread or out of the "
     "step.",
-    "unnamed": " --annotate=steps names the function.",
     "garbage": "Collect garbage outside of the steps: gc.freeze() behind the set-up, or "
     "gc.disable() and a gc.collect() every few hundred steps; keep fewer objects.",
     "queued": "The work was issued in time and waited for an event or another stream: check "
@@ -90,8 +90,7 @@ def _host_advice(views: Sequence[RankView]) -> str:
     works = [view.common.idle.host_work.get(STALL) for view in views]
     if any(work and work.is_collecting for work in works):
         return STALL_ADVICE["garbage"]
-    named = any(work and work.is_named for work in works)
-    advice = STALL_ADVICE["host"] + ("" if named else STALL_ADVICE["unnamed"])
+    advice = STALL_ADVICE["host"] + advise_stacks(views)
     loads = any(work and work.before_input for work in works)
     return f"{advice} If it loads data there: {DATA_ADVICE}" if loads else advice
 

@@ -7,7 +7,7 @@ import numpy as np
 from gpu_profile.analysis.activity.idle.gaps import STALL
 from gpu_profile.analysis.activity.serving.marks import DECODE
 from gpu_profile.analysis.findings.finding import Finding, Judgement, format_ranks
-from gpu_profile.analysis.findings.idle_time import judge_state, list_places
+from gpu_profile.analysis.findings.idle_time import advise_stacks, judge_state, list_places
 from gpu_profile.analysis.findings.rule import FindingRow, FindingRule, collect_nothing
 from gpu_profile.analysis.findings.view import RankView
 from gpu_profile.analysis.replay.edits.iterations import DECODE_GAP
@@ -17,14 +17,12 @@ GAP_ADVICE = (
     "overlap scheduler of SGLang and TensorRT-LLM), and move what it does there, such as "
     "detokenization, logging or HTTP, to another thread or process."
 )
-UNNAMED = " --annotate=steps names the function."
 
 
 def judge_decode_gap(views: Sequence[RankView]) -> Judgement:
     """Find hosts that work between the copy of the tokens and the next launch."""
     slow = [view for view in views if view.is_costly(_gap_ms(view))]
-    works = [view.common.idle.host_work.get(STALL) for view in slow]
-    advice = GAP_ADVICE + ("" if any(work and work.is_named for work in works) else UNNAMED)
+    advice = GAP_ADVICE + advise_stacks(slow)
     return judge_state("decode_gap", "host", slow, _list_evidence, advice)
 
 
@@ -46,11 +44,11 @@ def _describe_gap(view: RankView) -> str:
     """
     steps, budget = view.states.steps, view.common.budget
     assert budget is not None
-    kept = slice(view.first, view.behind)
-    kinds, gaps = steps.kind[kept], budget.of("host")[kept] / 1e6
-    time = (steps.end - steps.start)[kept] / 1e6
-    rows = kinds == DECODE if np.any(kinds == DECODE) else kinds >= 0
-    what = "a decode step" if np.any(kinds == DECODE) else "an iteration"
+    kinds, gaps = steps.kind[view.kept], budget.of("host")[view.kept] / 1e6
+    time = (steps.end - steps.start)[view.kept] / 1e6
+    rows, what = kinds == DECODE, "a decode step"
+    if not rows.any():
+        rows, what = kinds >= 0, "an iteration"
     middle, late, latest = np.quantile(gaps[rows], (0.5, 0.95, 0.99)).tolist()
     return (
         f"{middle:.2f} of {np.median(time[rows]):.2f} ms of {what} between the copy of its tokens "

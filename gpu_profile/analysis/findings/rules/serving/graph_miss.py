@@ -45,7 +45,7 @@ def judge_graph_miss(views: Sequence[View[GraphLaunches]]) -> Judgement:
 
 def _split(view: View[GraphLaunches]) -> tuple[Flags, Flags, IntArray]:
     """Masks of the steady decode steps without and with a graph, and the time of all steps."""
-    steps, kept = view.states.steps, slice(view.first, view.behind)
+    steps, kept = view.states.steps, view.kept
     decodes, launches = steps.kind[kept] == DECODE, view.fact[kept] > 0
     return decodes & ~launches, decodes & launches, (steps.end - steps.start)[kept]
 
@@ -65,7 +65,7 @@ def _list_evidence(views: Sequence[View[GraphLaunches]]) -> tuple[str, ...]:
     worst = max(views, key=_lost_ms)
     missed, replayed, time = _split(worst)
     late, usual = (float(np.median(time[rows])) / 1e6 for rows in (missed, replayed))
-    batch = worst.states.steps.batch[worst.first : worst.behind]
+    batch = worst.states.steps.batch[worst.kept]
     sizes = (_tell_batches(batch[rows]) for rows in (missed, replayed))
     return (
         f"rank {worst.rank}: {np.sum(missed)} of {np.sum(missed | replayed)} decode steps launch "

@@ -52,7 +52,7 @@ def _measure_tokens(view: RankView) -> TokenTimes:
 
     Between two iterations that decode, those with prompts alone make the requests wait, too.
     """
-    steps, kept = view.states.steps, slice(view.first, view.behind)
+    steps, kept = view.states.steps, view.kept
     kind, emptied, end = steps.kind[kept], steps.emptied[kept], steps.end[kept]
     rows = np.flatnonzero((kind == DECODE) | (kind == MIXED))
     before, after = rows[:-1], rows[1:]
