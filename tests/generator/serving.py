@@ -2,7 +2,7 @@
 
 import json
 import random
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from tests.generator.simulate import EPOCH_NS, count_operations, find_first_start
@@ -128,12 +128,8 @@ def serve(server: Server) -> Serving:
         if mine:
             _iterate(run, mine)
             running = [one for one in running if len(one.told) < one.output]
-            run.iterations[-1] = _close(run.iterations[-1], not running)
+            run.iterations[-1] = replace(run.iterations[-1], alone=not running)
     return run
-
-
-def _close(iteration: Iteration, alone: bool) -> Iteration:
-    return Iteration(iteration.host, iteration.gpu, iteration.kind, iteration.batch, alone)
 
 
 def _draw_requests(server: Server) -> list[Request]:

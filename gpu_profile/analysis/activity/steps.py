@@ -123,16 +123,16 @@ def _trains(activity: Activity) -> bool:
 
 def _find_iterations(activity: Activity) -> Steps:
     """The iterations of an engine as steps, each of which ends where no request was left."""
-    found = find_marked_iterations(activity.ranges)
-    if found is None or _trains(activity):
+    marked = find_marked_iterations(activity.ranges)
+    if marked is None or _trains(activity):
         return NO_STEPS
-    steps = _on_gpu(activity, found.source, found.start, found.end)
-    found = found.pick(np.searchsorted(found.start, steps.host_start))
+    steps = _on_gpu(activity, marked.source, marked.start, marked.end)
+    iterations = marked.pick(np.searchsorted(marked.start, steps.host_start))
     worked = _find_work_ends(activity, steps)
     idle = np.r_[np.maximum(steps.start[1:] - worked[:-1], 0), 0][: len(steps)]
-    emptied = find_emptied(found)
+    emptied = find_emptied(iterations)
     unasked = measure_pauses(emptied, idle, steps.end - steps.start)
-    end, kind, batch = steps.end - unasked, found.kind, found.batch
+    end, kind, batch = steps.end - unasked, iterations.kind, iterations.batch
     return replace(steps, end=end, kind=kind, batch=batch, emptied=emptied, unasked=unasked)
 
 

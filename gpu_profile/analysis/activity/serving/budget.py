@@ -29,6 +29,8 @@ SAMPLING = re.compile(
 )
 """Names of the kernels that choose a token, in the three engines, FlashInfer and torch."""
 WORK = ("attention", "matrix products", "sampling", "other kernels", "communication", "copies")
+PART_OF_CLASS = {"attention": "attention", "GEMM": "matrix products"}
+"""The part of WORK by the class of kernel_class_sum."""
 NOT_SEEN = "inside graphs"
 """Graphs that nsys traced as a whole: the GPU works, and nobody knows at what."""
 IDLE = ("launch", "host", "wait", "latency")
@@ -91,10 +93,10 @@ def _find_part(name: str) -> int:
     """The place in PARTS of a kernel's name."""
     if name == GRAPH_NAME:
         return PARTS.index(NOT_SEEN)
-    kind = classify_kernel(name)
-    if kind == "attention" or kind == "GEMM":
-        return WORK.index("attention" if kind == "attention" else "matrix products")
-    return WORK.index("sampling" if SAMPLING.search(name) else "other kernels")
+    part = PART_OF_CLASS.get(classify_kernel(name))
+    if part is None:
+        part = "sampling" if SAMPLING.search(name) else "other kernels"
+    return PARTS.index(part)
 
 
 def _split_idle(activity: Activity, busy: Intervals) -> list[Intervals]:
@@ -129,10 +131,10 @@ def _lies_between(activity: Activity, start: IntArray, nexts: IntArray) -> Flags
     kernels = (ops.kind == COMPUTE) | (ops.kind == COMMUNICATION)
     first = np.full(len(steps) + 1, len(step))
     np.minimum.at(first, step[kernels], rows[kernels])
-    told = (ops.kind == COPY) & (ops.copy_kind == COPY_TO_HOST)
+    to_host = (ops.kind == COPY) & (ops.copy_kind == COPY_TO_HOST)
     last = np.full(len(steps) + 1, len(step))
     last[:-1] = -1
-    np.maximum.at(last, step[told], rows[told])
+    np.maximum.at(last, step[to_host], rows[to_host])
     last[last < 0] = len(step)
     before = np.maximum(nexts - 1, 0)
     return (nexts <= first[step[nexts]]) | (before >= last[step[before]])

@@ -3,7 +3,6 @@
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import groupby
 
 import numpy as np
 
@@ -93,9 +92,9 @@ def _find_kind(contexts: int, generations: int) -> int:
     """The kind of an iteration with so many prompts and so many requests that decode. An engine
     whose neighbours work runs an iteration without requests: its kind is unknown.
     """
-    if contexts and generations:
-        return MIXED
-    return PREFILL if contexts else DECODE if generations else UNKNOWN
+    if contexts:
+        return MIXED if generations else PREFILL
+    return DECODE if generations else UNKNOWN
 
 
 def find_marked_iterations(ranges: Ranges) -> Iterations | None:
@@ -107,13 +106,14 @@ def find_marked_iterations(ranges: Ranges) -> Iterations | None:
     closed = is_among(ranges.name, list(_leave_drafts(ranges.names, marks)))
     rows = np.flatnonzero(closed & (ranges.end != FOREVER))
     rows = rows[_find_outermost(ranges, rows)]
-    threads = {one: rows[ranges.thread[rows] == one] for one in list_distinct(ranges.thread[rows])}
-    rows = max(threads.values(), key=len, default=rows)
+    thread = ranges.thread[rows]
+    by_thread = (rows[thread == number] for number in list_distinct(thread))
+    rows = max(by_thread, key=len, default=rows)
     if len(rows) < FEWEST_STEPS:
         return None
-    said = [marks[code] for code in ranges.name[rows].tolist()]
-    engines = " and ".join(name for name, _ in groupby(sorted(mark.engine for mark in said)))
-    columns = zip(*((mark.kind, mark.batch, mark.prompts) for mark in said), strict=True)
+    marks_by_row = [marks[code] for code in ranges.name[rows].tolist()]
+    engines = " and ".join(sorted({mark.engine for mark in marks_by_row}))
+    columns = zip(*((mark.kind, mark.batch, mark.prompts) for mark in marks_by_row), strict=True)
     kind, batch, prompts = (np.array(column, np.int64) for column in columns)
     start, end = ranges.start[rows], ranges.end[rows]
     return Iterations(f"marks of {engines}", start, end, kind, batch, prompts)

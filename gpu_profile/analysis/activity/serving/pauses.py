@@ -6,14 +6,14 @@ from gpu_profile.analysis.activity.serving.marks import DECODE, NOT_TOLD, PREFIL
 from gpu_profile.analysis.arrays.types import Flags, IntArray
 
 
-def find_emptied(found: Iterations) -> Flags:
+def find_emptied(iterations: Iterations) -> Flags:
     """A mask of the iterations behind which the engine had no request left.
 
     It then goes on with a new prompt, and decodes no more requests than came since.
     """
-    kind, emptied = found.kind, np.zeros(len(found.kind), bool)
+    kind, emptied = iterations.kind, np.zeros(len(iterations.kind), bool)
     for row in np.flatnonzero((kind[1:] == PREFILL) & (kind[:-1] != PREFILL)).tolist():
-        emptied[row] = _begins_anew(found, row + 1)
+        emptied[row] = _begins_anew(iterations, row + 1)
     return emptied
 
 
@@ -27,17 +27,18 @@ def measure_pauses(emptied: Flags, idle: IntArray, step: IntArray) -> IntArray:
     return np.where(emptied & (idle > usual), idle, 0)
 
 
-def _begins_anew(found: Iterations, first: int) -> bool:
+def _begins_anew(iterations: Iterations, first: int) -> bool:
     """Whether the prompts from row `first` on are all that is decoded behind them.
 
     A long prompt takes several iterations, in each of which its request counts again. All but the
     last of these hold as many tokens as fit.
     """
-    others = np.flatnonzero(found.kind[first:] != PREFILL)
-    behind = first + int(others[0]) if len(others) else len(found.kind)
-    if behind == len(found.kind) or found.kind[behind] != DECODE:
+    kind, batch, prompts = iterations.kind, iterations.batch, iterations.prompts
+    others = np.flatnonzero(kind[first:] != PREFILL)
+    behind = first + int(others[0]) if len(others) else len(kind)
+    if behind == len(kind) or kind[behind] != DECODE:
         return True
-    earlier = found.prompts[first : behind - 1]
-    continued = (earlier == NOT_TOLD) | (earlier == found.prompts.max())
-    least = int(found.batch[first:behind].sum()) - int(np.sum(continued))
-    return int(found.batch[behind]) <= least
+    earlier = prompts[first : behind - 1]
+    continued = (earlier == NOT_TOLD) | (earlier == prompts.max())
+    fewest_new = int(batch[first:behind].sum()) - int(np.sum(continued))
+    return int(batch[behind]) <= fewest_new
