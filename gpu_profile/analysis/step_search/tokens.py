@@ -10,24 +10,25 @@ from gpu_profile.analysis.arrays.types import IntArray
 from gpu_profile.analysis.step_search.boundaries import Repetition
 from gpu_profile.analysis.step_search.launches import Launches
 
-MANY = 8
+# Other programs read a few values, too: 1 or 2 in the recordings of tests/data.
+FEWEST_READS = 9
 # The start-up of a server computes, too: it warms up, and captures graphs.
 LEAST_WORK = 0.5
 # Copies that follow each other this often are in each step of a repetition that is found.
 MORE = 1.02
 
 
-def find_by_tokens(launches: Launches, found: Repetition | str) -> Repetition | None:
+def find_by_tokens(launches: Launches, repetition: Repetition | str) -> Repetition | None:
     """The iterations that end with a copy to the host behind matrix products or a graph; None
-    where there are too few, or where the repetition that was `found` is as good.
+    where there are too few, or where the `repetition` that the search found is as good.
     """
     ends = _find_ends(launches)
-    if launches.optimizer.any() or len(ends) <= MANY:
+    if launches.optimizer.any() or len(ends) < FEWEST_READS:
         return None
     first, end = ends[:-1] + 1, int(ends[-1]) + 1
     if float(launches.gpu[first[0] : end].sum()) < LEAST_WORK * float(launches.gpu.sum()):
         return None
-    if not isinstance(found, str) and not _finds_more(ends, found):
+    if not isinstance(repetition, str) and not _finds_more(ends, repetition):
         return None
     size = int(np.median(np.diff(ends)))
     return Repetition(first, end, 1.0, size, by_copies=True)
@@ -42,8 +43,8 @@ def _find_ends(launches: Launches) -> IntArray:
     return np.asarray(copies[is_last & (done > 0)], np.int64)
 
 
-def _finds_more(ends: IntArray, found: Repetition) -> bool:
+def _finds_more(ends: IntArray, repetition: Repetition) -> bool:
     """Whether the copies tell more iterations than the repetition, which holds one in each."""
-    edges = np.r_[found.first, found.end]
+    edges = np.r_[repetition.first, repetition.end]
     inside = np.diff(np.searchsorted(ends, edges))
-    return bool(np.median(inside) == 1) and len(ends) > MORE * len(found.first) + 1
+    return bool(np.median(inside) == 1) and len(ends) > MORE * len(repetition.first) + 1
