@@ -16,6 +16,7 @@ from gpu_profile.analysis.replay.run.run_graph import Edge, RunGraph
 from gpu_profile.analysis.replay.weights import Weights
 
 LEAST_COPY = 64 * 1024
+"""Bytes: a smaller copy costs its launch, a larger one the time that it moves data."""
 
 Apply = Callable[[RunGraph, Weights], Weights]
 

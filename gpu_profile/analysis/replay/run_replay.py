@@ -1,7 +1,7 @@
 """Prepare the replay of a run: join the ranks' graphs, and test the unchanged replay."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -62,13 +62,11 @@ def prepare_replay(
         if isinstance(rank_graph, NoGraph):
             return f"rank {rank_graph.rank}: {rank_graph.why}"
     present = [rank_graph for rank_graph in ordered if isinstance(rank_graph, RankGraph)]
-    window = _find_common(present, splits)
+    window = _find_common_steps(present, splits)
     if isinstance(window, str):
         return window
     rows = choose_ranks(splits, _count_ranks(present, window), clock_error_ns)
-    cut = _cut_to_common(
-        [present[row] for row in rows], [window.first[row] for row in rows], window
-    )
+    cut = _cut_to_common([present[row] for row in rows], window.keep_ranks(rows))
     if isinstance(cut, str):
         return cut
     chosen = [splits[row] for row in rows]
@@ -78,7 +76,7 @@ def prepare_replay(
 
 
 @dataclass(frozen=True)
-class _Common:
+class _CommonSteps:
     """The steps that all windows have: the first one by rank, among the rank's steps, and their
     lengths (ns). `typical` is the mean step of all steady ones.
     """
@@ -91,8 +89,13 @@ class _Common:
     def count(self) -> int:
         return len(self.lengths)
 
+    def keep_ranks(self, rows: Sequence[int]) -> "_CommonSteps":
+        return replace(self, first=tuple(self.first[row] for row in rows))
 
-def _find_common(graphs: Sequence[RankGraph], splits: Sequence[RankSplit]) -> _Common | str:
+
+def _find_common_steps(
+    graphs: Sequence[RankGraph], splits: Sequence[RankSplit]
+) -> _CommonSteps | str:
     """The steady steps that all windows have."""
     steps = [split.states.steps for split in splits]
     common, drop = common_steps(steps), warm_up(steps)
@@ -105,10 +108,10 @@ def _find_common(graphs: Sequence[RankGraph], splits: Sequence[RankSplit]) -> _C
     lengths = (steps[0].end - steps[0].start)[begin + low : begin + high]
     steady = (steps[0].end - steps[0].start)[begin + drop : end]
     typical = float(np.minimum(steady, np.quantile(steady, CAP_QUANTILE)).mean())
-    return _Common(tuple(first + low for first, _ in common), lengths, typical)
+    return _CommonSteps(tuple(first + low for first, _ in common), lengths, typical)
 
 
-def _count_ranks(graphs: Sequence[RankGraph], window: _Common) -> int:
+def _count_ranks(graphs: Sequence[RankGraph], window: _CommonSteps) -> int:
     """How many ranks are replayed: all of a small run, else fewer the larger their steps are."""
     pairs = zip(graphs, window.first, strict=True)
     size = sum(int(_count_ops(graph, first, LEAST_STEPS).sum()) for graph, first in pairs)
@@ -118,21 +121,16 @@ def _count_ranks(graphs: Sequence[RankGraph], window: _Common) -> int:
     return max(LEAST_RANKS, min(MOST_RANKS, fitting))
 
 
-def _cut_to_common(
-    graphs: Sequence[RankGraph], first: Sequence[int], window: _Common
-) -> list[RankGraph] | str:
+def _cut_to_common(graphs: Sequence[RankGraph], window: _CommonSteps) -> list[RankGraph] | str:
     """The graphs with the same steps, as many of the window's as are replayed."""
-    sizes = [
-        _count_ops(graph, step, window.count) for graph, step in zip(graphs, first, strict=True)
-    ]
+    pairs = list(zip(graphs, window.first, strict=True))
+    sizes = [_count_ops(graph, first, window.count) for graph, first in pairs]
     totals = np.cumsum(np.sum(sizes, axis=0))
     if totals[LEAST_STEPS - 1] > MOST_IN_LEAST_STEPS:
         return f"{LEAST_STEPS} steps of all ranks have {totals[LEAST_STEPS - 1]:,} GPU operations"
     count = max(LEAST_STEPS, int(np.searchsorted(totals, MOST_OPS, "right")))
     begin = _choose_steps(window.lengths, window.typical, count)
-    return [
-        cut_steps(graph, step + begin, count) for graph, step in zip(graphs, first, strict=True)
-    ]
+    return [cut_steps(graph, first + begin, count) for graph, first in pairs]
 
 
 def _choose_steps(lengths: IntArray, typical: float, count: int) -> int:
@@ -156,10 +154,8 @@ def _test_graph(graph: RunGraph) -> Replay | str:
     # what begins before the window or ends behind it has a partner outside
     inner = (graph.ops.step > 0) & (graph.ops.step < graph.steps - 1)
     communication = inner & (graph.ops.kind == COMMUNICATION)
-    unmatched, count = (
-        np.count_nonzero(communication & ~graph.meets),
-        np.count_nonzero(communication),
-    )
+    unmatched = np.count_nonzero(communication & ~graph.meets)
+    count = np.count_nonzero(communication)
     if len(graph.ranks) > 1 and unmatched > MOST_UNMATCHED * count:
         return f"{unmatched} of {count} collectives have no partner on another rank"
     test = test_replay(graph)

@@ -49,7 +49,7 @@ def _sum_places(activity: Activity) -> dict[tuple[int, GapPlace], int]:
     place, places = find_gap_places(activity)
     # Each combination is encoded as one integer: np.unique on rows of a matrix takes seconds.
     code = gaps.cause * len(places) + place
-    steady = _are_asked(activity, gaps)
+    steady = _mark_steady_gaps(activity, gaps)
     sums = np.bincount(code, weights=np.where(steady, gaps.end - gaps.start, 0))
     return {
         (int(key) // len(places), places[int(key) % len(places)]): round(float(sums[key]))
@@ -57,8 +57,8 @@ def _sum_places(activity: Activity) -> dict[tuple[int, GapPlace], int]:
     }
 
 
-def _are_asked(activity: Activity, gaps: Gaps) -> Flags:
-    """A mask of the gaps of the steady part in which an engine had a request."""
+def _mark_steady_gaps(activity: Activity, gaps: Gaps) -> Flags:
+    """A mask of the gaps of the steady part, without those in which an engine had no request."""
     steps = find_steps(activity)
     pauses = np.flatnonzero(steps.unasked)
     unasked = Intervals(steps.end[pauses], steps.end[pauses] + steps.unasked[pauses])
@@ -68,7 +68,7 @@ def _are_asked(activity: Activity, gaps: Gaps) -> Flags:
 def _find_longest(activity: Activity, offset_ns: int) -> dict[int, tuple[int, int]]:
     gaps = find_gaps(activity)
     length, longest_by_cause = gaps.end - gaps.start, {}
-    steady = _are_asked(activity, gaps)
+    steady = _mark_steady_gaps(activity, gaps)
     for cause in list_distinct(gaps.cause[steady]):
         rows = np.flatnonzero((gaps.cause == cause) & steady)
         longest = rows[np.argmax(length[rows])]

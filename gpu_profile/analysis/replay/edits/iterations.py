@@ -21,6 +21,8 @@ from gpu_profile.analysis.replay.rank.rank_graph import NONE
 from gpu_profile.analysis.replay.run.run_graph import RunGraph
 from gpu_profile.analysis.replay.weights import Weights
 
+_TO_DEVICE = re.compile(re.escape(COPY_NAMES[COPY_TO_DEVICE]))
+
 
 def _mark_launches(graph: RunGraph) -> Flags:
     """A mask of the calls that launch a kernel or a graph."""
@@ -64,5 +66,4 @@ def _copy_at_once(graph: RunGraph, weights: Weights) -> Weights:
     return shorten(graph, weights, starts, weights.delay[starts])
 
 
-_TO_DEVICE = re.compile(re.escape(COPY_NAMES[COPY_TO_DEVICE]))
 FEW_COPIES = Change("small copies", _copy_at_once, ("many_small_copies",))

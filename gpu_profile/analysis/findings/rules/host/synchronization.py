@@ -19,6 +19,7 @@ HELD_PART = 1 / 3
 reads of a ResNet-50 held it for 2 % of the recorded step, and cost 9 % without the profiler."""
 MOST_CALLS = 4
 TOKEN_WAITS = 1.5
+"""Calls an iteration: fewer are one for the tokens, and some that come in few iterations."""
 SYNC_ADVICE = (
     "Do not ask for results in the step: no .item(), .cpu(), print(tensor) or synchronize(); "
     "log every n-th step, keep sums on the GPU, copy with non_blocking=True."
