@@ -15,9 +15,6 @@ from gpu_profile.analysis.arrays.types import Flags, IntArray
 from gpu_profile.analysis.replay.run.run_graph import Edge, RunGraph
 from gpu_profile.analysis.replay.weights import Weights
 
-LEAST_COPY = 64 * 1024
-"""Bytes: a smaller copy costs its launch, a larger one the time that it moves data."""
-
 Apply = Callable[[RunGraph, Weights], Weights]
 
 

@@ -12,9 +12,9 @@ from gpu_profile.analysis.activity.activity import (
     COPY,
     SYNC_NAME,
 )
+from gpu_profile.analysis.activity.idle.blocking_calls import STAGED_BYTES
 from gpu_profile.analysis.arrays.types import Flags, IntArray
 from gpu_profile.analysis.replay.changes import (
-    LEAST_COPY,
     Apply,
     choose_calls,
     choose_ops,
@@ -122,10 +122,10 @@ def remove_waits(ranks: Sequence[int] = (), pattern: str = "") -> Apply:
 
 
 def _find_pageable_copies(graph: RunGraph, ranks: Sequence[int]) -> IntArray:
-    """The operations that copy LEAST_COPY or more from or to pageable memory, by a call."""
+    """The operations that copy STAGED_BYTES or more from or to pageable memory, by a call."""
     ops = graph.ops
     chosen = choose_ops(graph, ranks) & (ops.kind == COPY) & ops.pageable & (ops.call != NONE)
-    return np.flatnonzero(chosen & (ops.bytes >= LEAST_COPY))
+    return np.flatnonzero(chosen & (ops.bytes >= STAGED_BYTES))
 
 
 def pin_copies(ranks: Sequence[int] = ()) -> Apply:

@@ -5,10 +5,10 @@ import re
 import numpy as np
 
 from gpu_profile.analysis.activity.activity import COMMUNICATION, COMPUTE, COPY_TO_DEVICE
+from gpu_profile.analysis.activity.idle.blocking_calls import STAGED_BYTES
 from gpu_profile.analysis.activity.load.operations import COPY_NAMES
 from gpu_profile.analysis.arrays.types import Flags
 from gpu_profile.analysis.replay.changes import (
-    LEAST_COPY,
     Change,
     choose_calls,
     choose_ops,
@@ -54,7 +54,7 @@ DECODE_GAP = Change("host work between iterations", _go_on_at_once, ("decode_gap
 def _copy_at_once(graph: RunGraph, weights: Weights) -> Weights:
     """Of the small copies to the GPU between two launches of kernels only the first is left."""
     ops = graph.ops
-    to_device = match_names(graph, _TO_DEVICE)[ops.name] & (ops.bytes < LEAST_COPY)
+    to_device = match_names(graph, _TO_DEVICE)[ops.name] & (ops.bytes < STAGED_BYTES)
     rows = np.flatnonzero(choose_ops(graph) & to_device & (ops.call != NONE))
     rows = rows[np.argsort(ops.call[rows], kind="stable")]
     place = np.cumsum(_mark_launches(graph))[ops.call[rows]]

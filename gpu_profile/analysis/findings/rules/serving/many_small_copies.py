@@ -6,13 +6,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from gpu_profile.analysis.activity.activity import COPY, COPY_TO_DEVICE, Activity
+from gpu_profile.analysis.activity.idle.blocking_calls import STAGED_BYTES
 from gpu_profile.analysis.arrays.types import IntArray
 from gpu_profile.analysis.findings.facts.windows import list_windows
 from gpu_profile.analysis.findings.finding import Judgement, format_ranks
 from gpu_profile.analysis.findings.idle_time import judge_state
 from gpu_profile.analysis.findings.rule import FindingRow, FindingRule
 from gpu_profile.analysis.findings.view import View
-from gpu_profile.analysis.replay.changes import LEAST_COPY
 from gpu_profile.analysis.replay.edits.iterations import FEW_COPIES
 from gpu_profile.analysis.store.database import Database
 
@@ -26,7 +26,7 @@ COPY_ADVICE = (
 
 @dataclass(frozen=True, eq=False)
 class SmallCopies:
-    """Copies to the GPU under LEAST_COPY bytes: their number by window, and their usual bytes."""
+    """Copies to the GPU under STAGED_BYTES bytes: their number by window, and their usual bytes."""
 
     count: IntArray
     bytes: int
@@ -35,7 +35,7 @@ class SmallCopies:
 def collect_small_copies(activity: Activity, _: Database) -> SmallCopies:
     """The small copies to the GPU of one rank."""
     ops = activity.ops
-    small = (ops.kind == COPY) & (ops.copy_kind == COPY_TO_DEVICE) & (ops.bytes < LEAST_COPY)
+    small = (ops.kind == COPY) & (ops.copy_kind == COPY_TO_DEVICE) & (ops.bytes < STAGED_BYTES)
     usual = int(np.median(ops.bytes[small])) if small.any() else 0
     return SmallCopies(list_windows(activity).count(ops.start[small]), usual)
 
