@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import find_nsys
 from captured_output import is_captured
 from program_kind import is_of_the_system, is_profiler, is_torchrun, starts_container
-from shim import MPI_PROGRAMS, RANK_PYTHON, WORDS, find_real, wrap_mpi_words
+from shim import MPI_PROGRAMS, RANK_PYTHON, SETTINGS_FILE, find_real, wrap_mpi_words
 from shim_files import write_shims
 from srun_words import Part, split_words
 
@@ -42,8 +42,11 @@ srun() {{ {shims}/srun "$@"; }}
 """BASH_ENV of the script, for a log-in shell sets PATH anew, and so may `module load slurm`."""
 
 
-class Told(NamedTuple):
-    """What `words.json` beside the shims says. `nsys` is empty where each node looks for one."""
+class ShimSettings(NamedTuple):
+    """How ranks are started, as `settings.json` beside the shims says.
+
+    `nsys` is empty where each node looks for one.
+    """
 
     output: str
     nsys: str
@@ -81,9 +84,18 @@ class Told(NamedTuple):
             return number
         return 0
 
-    def is_recorded(self, number: int) -> bool:
-        """Return whether this start is recorded: of a job that `record` records, only the first."""
-        return number > 0 and (number == 1 or "--record=manual" not in self.options)
+    def explain_unrecorded(self, number: int, nsys: str) -> str:
+        """Return why a start of ranks is not recorded; "" where it is.
+
+        Of a job that `record` records, only the first start is.
+        """
+        if not nsys:
+            return "no nsys on this node"
+        if not number:
+            return f"{_MOST_STEPS - 1} starts came before it"
+        if number > 1 and "--record=manual" in self.options:
+            return "`invoke record` reaches the first start alone"
+        return ""
 
 
 def say(text: str) -> None:
@@ -93,16 +105,16 @@ def say(text: str) -> None:
 def main(shim: str, *arguments: str) -> int:
     """Become the program that a shim stands for, its ranks under nsys. Returns an exit code."""
     shims, name = os.path.split(shim)
-    said = Told(**json.loads(Path(shims, WORDS).read_text(encoding="utf-8")))
+    settings = ShimSettings(**json.loads(Path(shims, SETTINGS_FILE).read_text(encoding="utf-8")))
     if name == RANK_PYTHON:
-        return _become(_start_rank(said, arguments))
-    if Path(said.output, "ended").exists():
+        return _become(_start_rank(settings, arguments))
+    if Path(settings.output, "ended").exists():
         say(f"{name}: the job is being stopped")
         return _STOPPED
     real = find_real(name, shims, os.environ)
     if name == "srun":
-        return _become([real, *_wrap_srun(said, shims, arguments)])
-    return _become([real, *_wrap_mpirun(said, arguments)])
+        return _become([real, *_wrap_srun(settings, shims, arguments)])
+    return _become([real, *_wrap_mpirun(settings, arguments)])
 
 
 def _become(argv: Sequence[str]) -> int:
@@ -113,19 +125,18 @@ def _become(argv: Sequence[str]) -> int:
     return 127
 
 
-def _start_rank(said: Told, arguments: Sequence[str]) -> list[str]:
+def _start_rank(settings: ShimSettings, arguments: Sequence[str]) -> list[str]:
     """Return the words of a rank that torchrun starts, by the Python that runs torchrun."""
     python = _read_parent()
     words = os.environ.pop(_STEP, "").split(" ", 1)
     if len(words) == 2:
         number, nsys = int(words[0]), words[1]
     else:  # torchrun stands in the script itself
-        number = said.claim_number(f"torchrun {os.getppid()}")
-        nsys = said.find_nsys() if said.is_recorded(number) else ""
-    if not nsys:
-        say("torchrun: this start is not recorded: there is no nsys, or one was recorded already")
+        number, nsys = settings.claim_number(f"torchrun {os.getppid()}"), settings.find_nsys()
+    if why := settings.explain_unrecorded(number, nsys):
+        say(f"torchrun: not recorded: {why}")
         return [python, *arguments]
-    return [*said.make_rank_words(number, nsys, inside=False), python, *arguments]
+    return [*settings.make_rank_words(number, nsys, inside=False), python, *arguments]
 
 
 def _read_parent() -> str:
@@ -134,16 +145,15 @@ def _read_parent() -> str:
     return line.split(b"\0", 1)[0].decode(errors="surrogateescape") or "python3"
 
 
-def _wrap_mpirun(said: Told, arguments: Sequence[str]) -> list[str]:
-    number = said.claim_number(f"mpirun {os.getpid()}")
-    nsys = said.find_nsys() if said.is_recorded(number) else ""
-    if not nsys:
-        say("mpirun: no nsys on this node: its ranks are not recorded")
+def _wrap_mpirun(settings: ShimSettings, arguments: Sequence[str]) -> list[str]:
+    number, nsys = settings.claim_number(f"mpirun {os.getpid()}"), settings.find_nsys()
+    if why := settings.explain_unrecorded(number, nsys):
+        say(f"mpirun: not recorded: {why}")
         return list(arguments)
-    return wrap_mpi_words(arguments, said.make_rank_words(number, nsys, inside=False))
+    return wrap_mpi_words(arguments, settings.make_rank_words(number, nsys, inside=False))
 
 
-def _wrap_srun(said: Told, shims: str, arguments: Sequence[str]) -> list[str]:
+def _wrap_srun(settings: ShimSettings, shims: str, arguments: Sequence[str]) -> list[str]:
     """Return srun's words, with ours before each program whose ranks are recorded."""
     os.environ.pop("PYTHON_EXEC", None)  # a torchrun under nsys starts its ranks without another
     parts = list(split_words(arguments))
@@ -152,15 +162,15 @@ def _wrap_srun(said: Told, shims: str, arguments: Sequence[str]) -> list[str]:
     for why in filter(None, map(_explain_plain, parts)):
         say(f"srun: not recorded: {why}")
         return list(arguments)
-    number = said.claim_number(f"srun {os.getpid()}")
+    number = settings.claim_number(f"srun {os.getpid()}")
     inside = any(part.has_container for part in parts)
-    nsys = (said.nsys or "nsys") if inside else said.find_nsys()
-    if not said.is_recorded(number) or not nsys:
-        say("srun: not recorded: " + ("no nsys on this node" if not nsys else "one already is"))
+    nsys = (settings.nsys or "nsys") if inside else settings.find_nsys()
+    if why := settings.explain_unrecorded(number, nsys):
+        say(f"srun: not recorded: {why}")
         return list(arguments)
     wrapped: list[str] = []
     for part in parts:
-        wrapped += [*([":"] if wrapped else []), *_wrap_part(said, shims, part, number, nsys)]
+        wrapped += [*([":"] if wrapped else []), *_wrap_part(settings, shims, part, number, nsys)]
     return wrapped
 
 
@@ -178,15 +188,15 @@ def _explain_plain(part: Part) -> str:
     return ""
 
 
-def _wrap_part(said: Told, shims: str, part: Part, number: int, nsys: str) -> list[str]:
+def _wrap_part(settings: ShimSettings, shims: str, part: Part, number: int, nsys: str) -> list[str]:
     inside = part.has_container
     if inside:
-        part = part.mount(said.mounts)
+        part = part.mount(settings.mounts)
     if is_torchrun(part.program):
         step = f"{_STEP}={number} {nsys}"
         ours = ["env", f"PYTHON_EXEC={shims}/{RANK_PYTHON}", step]
     else:
-        ours = said.make_rank_words(number, nsys, inside=inside)
+        ours = settings.make_rank_words(number, nsys, inside=inside)
     return [*part.options, *ours, *part.program]
 
 
@@ -222,7 +232,7 @@ def _write_enter(shims: str, environ: Mapping[str, str]) -> None:
 def start(argv: Sequence[str], environ: Mapping[str, str]) -> int:
     """Write the shims and become the script. Returns 127 where it cannot be started."""
     options, profile_words, script = _parse(argv)
-    said: dict[str, Any] = {
+    settings: dict[str, Any] = {
         "output": options.output,
         "nsys": options.nsys,
         "python": options.python,
@@ -230,7 +240,7 @@ def start(argv: Sequence[str], environ: Mapping[str, str]) -> int:
         "options": profile_words,
     }
     shims = str(Path(options.output, ".shims"))
-    write_shims(shims, ["srun", RANK_PYTHON, *MPI_PROGRAMS], said, "batch_shims")
+    write_shims(shims, ["srun", RANK_PYTHON, *MPI_PROGRAMS], settings, "batch_shims")
     _write_enter(shims, environ)
     try:
         os.execve(script[0], list(script), make_environment(shims, environ))

@@ -13,26 +13,13 @@ if TYPE_CHECKING:
 _SYSTEM = {"/bin", "/usr/bin", "/sbin", "/usr/sbin"}
 _PYTHON = re.compile(r"(python|pypy)[\d.]*")
 _STARTERS = {
-    *(
-        "bash",
-        "sh",
-        "dash",
-        "zsh",
-        "ksh",
-        "env",
-        "perl",
-        "ruby",
-        "julia",
-        "Rscript",
-        "java",
-        "node",
-    ),
+    *("bash", "sh", "dash", "zsh", "ksh", "env", "perl", "ruby", "julia", "Rscript", "java"),
+    *("node", "srun", "sudo", "unshare"),
     *("torchrun", "accelerate", "deepspeed", "horovodrun", "mpirun", "mpiexec", "orterun"),
     *("numactl", "taskset", "nice", "ionice", "time", "timeout", "stdbuf", "setsid", "xargs"),
-    *("srun", "sudo", "unshare"),
 }
-_OF_CONTAINERS = {"apptainer", "singularity", "docker", "podman", "enroot", "shifter", "sarus"}
 """Programs that are installed with the system and start those of users."""
+_OF_CONTAINERS = {"apptainer", "singularity", "docker", "podman", "enroot", "shifter", "sarus"}
 _TORCHRUN_MODULES = {"torch.distributed.run", "torch.distributed.launch"}
 
 

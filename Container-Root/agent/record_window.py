@@ -91,8 +91,8 @@ def request_agreed(job: Path, number: int, facts: Mapping[str, Any]) -> dict[str
     """
     folder = job / window_files.FOLDER
     with held_for_request(folder, _SHARED_S):
-        found = window_files.read(window_files.request_file(folder, number))
-        if found and found != facts:
+        earlier = window_files.read(window_files.request_file(folder, number))
+        if earlier and earlier != facts:
             raise RefusedError(BUSY, 3)
         return write_request(folder, number, facts)
 

@@ -93,12 +93,12 @@ def make_start(call: Call, environ: Mapping[str, str]) -> tuple[list[str], dict[
     shims = str(Path(call.options.output) / f".shims.{platform.node()}")
     name = Path(command[0]).name
     real = shim.find_real(command[0], shims, environ)
-    said = {"rank": call.of_a_rank(), "name": name, "real": real}
+    settings = {"rank": call.of_a_rank(), "name": name, "real": real}
     if call.options.by == "torchrun":
-        said["python"] = environ.get("PYTHON_EXEC") or find_python(real)
-        write_shims(shims, [shim.RANK_PYTHON], said)
+        settings["python"] = environ.get("PYTHON_EXEC") or find_python(real)
+        write_shims(shims, [shim.RANK_PYTHON], settings)
         return command, {**env, "PYTHON_EXEC": f"{shims}/{shim.RANK_PYTHON}"}
-    write_shims(shims, shim.MPI_PROGRAMS, said)
+    write_shims(shims, shim.MPI_PROGRAMS, settings)
     env["PATH"] = os.pathsep.join([shims, environ.get("PATH", os.defpath)])
     if name in shim.MPI_PROGRAMS:
         command[0] = f"{shims}/{name}"

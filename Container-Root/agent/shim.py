@@ -1,7 +1,8 @@
 """Stand in for `mpirun` or for torchrun's `python`, so that each rank is started under nsys.
 
-run_container.py writes programs of these names in a directory of its own, with `words.json` beside
-them, which call `main` here. A program's name says what it stands in for. Python 3.8, stdlib only.
+run_container.py writes programs of these names in a directory of its own, which call `main` here,
+with `settings.json` beside them. A program's name says what it stands in for. Python 3.8, stdlib
+only.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 
 MPI_PROGRAMS = ("mpirun", "mpiexec", "mpiexec.hydra", "orterun", "prterun")
 RANK_PYTHON = "rank-python"
-WORDS = "words.json"
+SETTINGS_FILE = "settings.json"
 
 # How many words follow an option of mpirun: man pages of Open MPI 4.1 and 5.0, of Hydra 4 (MPICH,
 # Intel MPI). Of an option that is not here: the words that are neither options nor programs.
@@ -97,12 +98,12 @@ def find_real(name: str, shims: str, environ: Mapping[str, str]) -> str:
 def main(shim: str, *arguments: str) -> int:
     """Become the real program, or the wrapper of a rank. Returns 127 if there is none."""
     shims, name = os.path.split(shim)
-    said = json.loads(Path(shims, WORDS).read_text(encoding="utf-8"))
+    settings = json.loads(Path(shims, SETTINGS_FILE).read_text(encoding="utf-8"))
     if name == RANK_PYTHON:
-        argv = [*said["rank"], said["python"], *arguments]
+        argv = [*settings["rank"], settings["python"], *arguments]
     else:
-        real = said["real"] if name == said["name"] else find_real(name, shims, os.environ)
-        argv = [real, *wrap_mpi_words(arguments, said["rank"])]
+        real = settings["real"] if name == settings["name"] else find_real(name, shims, os.environ)
+        argv = [real, *wrap_mpi_words(arguments, settings["rank"])]
     try:
         os.execvp(argv[0], argv)
     except OSError as error:

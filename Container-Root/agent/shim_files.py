@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from shim import WORDS
+from shim import SETTINGS_FILE
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -22,11 +22,11 @@ sys.exit(MODULE.main(*sys.argv))
 
 
 def write_shims(
-    folder: str, names: Sequence[str], said: Mapping[str, object], module: str = "shim"
+    folder: str, names: Sequence[str], settings: Mapping[str, object], module: str = "shim"
 ) -> None:
     """Write a shim of each name, which calls `main` of the module with its own path first."""
     Path(folder).mkdir(mode=0o700, parents=True, exist_ok=True)
-    Path(folder, WORDS).write_text(json.dumps(said), encoding="utf-8")
+    Path(folder, SETTINGS_FILE).write_text(json.dumps(settings), encoding="utf-8")
     for name in names:
         file = Path(folder, name)
         file.write_text(_SHIM.replace("MODULE", module), encoding="utf-8")

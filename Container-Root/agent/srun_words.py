@@ -14,27 +14,10 @@ _ALONE = "EHOQVXZhlsuv"
 """Short options without a value. -I, -K and -k have one only in the same word: -K1."""
 _IN_ONE_WORD = "IKk"
 _LONG_ALONE = {
-    *(
-        "contiguous",
-        "disable-status",
-        "exact",
-        "help",
-        "hold",
-        "label",
-        "multi-prog",
-        "no-allocate",
-    ),
-    *(
-        "overcommit",
-        "overlap",
-        "oversubscribe",
-        "preserve-env",
-        "pty",
-        "quiet",
-        "quit-on-interrupt",
-    ),
-    *("reboot", "spread-job", "test-only", "unbuffered", "usage", "use-min-nodes", "verbose"),
-    *("version", "whole", "interactive", "external-launcher"),
+    *("contiguous", "disable-status", "exact", "help", "hold", "label", "multi-prog"),
+    *("no-allocate", "overcommit", "overlap", "oversubscribe", "preserve-env", "pty", "quiet"),
+    *("quit-on-interrupt", "reboot", "spread-job", "test-only", "unbuffered", "usage"),
+    *("use-min-nodes", "verbose", "version", "whole", "interactive", "external-launcher"),
     *("container-mount-home", "no-container-mount-home", "container-remap-root"),
     *("no-container-remap-root", "container-entrypoint", "no-container-entrypoint"),
     *("container-entrypoint-log", "container-writable", "container-readonly", "share"),

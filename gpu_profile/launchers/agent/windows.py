@@ -25,9 +25,7 @@ Call: TypeAlias = Callable[..., Command]
 """`call("armed", "/wd/train-1")` is the command that runs record_window.py at a place."""
 
 
-def record_window(
-    call: Callable[..., Command], directory: str, request: WindowRequest
-) -> Steps[Window]:
+def record_window(call: Call, directory: str, request: WindowRequest) -> Steps[Window]:
     """Have one machine's agents record. `call(*words)` runs record_window.py there."""
     ranks = ",".join(map(str, sorted(request.ranks))) or "all"
     words = (*_choose_verb(request, directory), *_describe_length(request), f"--ranks={ranks}")

@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from batch_shims import ShimSettings
 from srun_words import Part, find_program, split_words
 
 from tests.unit.agent.wrapper import ROOT, clean_environment, wrapper_in
@@ -74,6 +75,15 @@ def test_which_programs_of_a_script_are_recorded(tmp_path: Path) -> None:
     assert sorted((name[0], *name[2:-1]) for name in names) == [
         *(("rank0",), ("rank0", "2"), ("rank0", "3"), ("rank0", "4"), ("rank1",)),
     ]
+
+
+def test_a_start_that_is_not_recorded_is_told_why() -> None:
+    plain = ShimSettings("/r", "", "python3", [], [])
+    armed = plain._replace(options=["--record=manual"])
+    whys = [plain.explain_unrecorded(*start) for start in ((2, "nsys"), (1, ""), (0, "nsys"))]
+    assert whys == ["", "no nsys on this node", "999 starts came before it"]
+    assert armed.explain_unrecorded(1, "nsys") == ""
+    assert armed.explain_unrecorded(2, "nsys").endswith("reaches the first start alone")
 
 
 @pytest.mark.parametrize(
