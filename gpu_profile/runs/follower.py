@@ -139,7 +139,8 @@ def list_left(report_dir: Path) -> Iterator[str]:
     with contextlib.suppress(OSError, SettingsError):  # no such REPORT_DIR
         removed += sum(map(files.remove_drafts, (report_dir, *record.list_runs(report_dir))))
     if removed:
-        yield f"removed {removed} temporary files and folders of processes that were killed"
+        noun = "file or folder" if removed == 1 else "files and folders"
+        yield f"removed {removed} temporary {noun} of processes that were killed"
 
 
 def _describe_left(directory: Path) -> Iterator[str]:

@@ -168,6 +168,10 @@ def test_drafts_of_killed_processes_are_removed(directory: Path) -> None:
         0,
         ["removed 2 temporary files and folders of processes that were killed"],
     )
+    draft.touch()
+    os.utime(draft, (1, 1))
+    one = "removed 1 temporary file or folder of processes that were killed"
+    assert list(list_left(directory.parent)) == [one]
     assert {path.name for path in directory.iterdir()} == {"run.json", ".notes.part"}
 
 
