@@ -10,7 +10,6 @@ import yaml
 from gpu_profile.errors import SettingsError
 from gpu_profile.job import Job, Mount, NsysPlan
 from gpu_profile.manifest.container_words import make_container_words
-from gpu_profile.manifest.documents import compare_texts
 from gpu_profile.manifest.starters import count_ranks, find_starter
 from gpu_profile.manifest.user_manifest import Entrypoint
 
@@ -37,6 +36,8 @@ class ComposeService:
     def choose(cls, file: Path, config: Mapping[str, Any], name: str) -> "ComposeService":
         """Return the named service, or the only one. Raises SettingsError."""
         services = config.get("services") or {}
+        if not services:
+            raise SettingsError(f"{file.name} has no service", "Write one below services:")
         if name and name not in services:
             what = f"{file.name} has no service {name!r}"
             raise SettingsError(what, f"There are {', '.join(services)}")
@@ -120,11 +121,6 @@ class ComposeService:
         mounts = [volume.get("target") for volume in self.facts.get("volumes") or ()]
         tmpfs = self.facts.get("tmpfs") or ()
         return "/tmp" in mounts or any(str(each).partition(":")[0] == "/tmp" for each in tmpfs)
-
-
-def show_override(name: str, text: str) -> str:
-    """Return our file as a difference: all of it is added."""
-    return compare_texts(name, "", text)
 
 
 def is_compose(documents: list[dict[str, Any]]) -> bool:

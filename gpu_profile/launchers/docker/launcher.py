@@ -135,11 +135,11 @@ class DockerLauncher(LauncherDefaults):
             made = yield make_command("mkdir", "-m", "1777", str(self._reports(job).source))
             job_directory.check_agent_result(made, f"making a folder for {job.name}")
         if self.service:
-            yield from self._run_service(self.service, job, plan)
-            return job.name
-        rootless = bool(job.workdir and self.owner) and (yield from container.is_rootless())
-        words = self._run(job, plan, own_directory.list_user_options(job, self.owner, rootless))
-        run = Command(argv=words, env=job.env, secrets=frozenset(job.env))
+            run = yield from self._write_override(self.service, job, plan)
+        else:
+            rootless = bool(job.workdir and self.owner) and (yield from container.is_rootless())
+            words = self._run(job, plan, own_directory.list_user_options(job, self.owner, rootless))
+            run = Command(argv=words, env=job.env, secrets=frozenset(job.env))
         yield from container.start_detached(
             run,
             job.name,
@@ -148,19 +148,12 @@ class DockerLauncher(LauncherDefaults):
         )
         return job.name
 
-    def _run_service(self, service: ComposeService, job: Job, plan: NsysPlan) -> Steps[None]:
-        """Start the service in a container of its own, by compose's file and ours behind it."""
+    def _write_override(self, service: ComposeService, job: Job, plan: NsysPlan) -> Steps[Command]:
+        """Write our file, which compose reads behind the user's. Returns the service's start."""
         override = self.report_dir / job.name / OVERRIDE
-        text = service.make_override(job, plan, self._reports(job), container.RUN_LABEL)
-        write = make_command("tee", "--", str(override), stdin=text)
+        write = make_command("tee", "--", str(override), stdin=self.render_override(job, plan))
         job_directory.check_agent_result((yield write), f"writing {override}")
-        run = compose.run_service(service.file, override, service.name, job.name)
-        yield from container.start_detached(
-            run,
-            job.name,
-            again=f"`invoke fetch --job {job.name}` goes on if it does",
-            name_in_use="Run it again in a second, or give it another --name",
-        )
+        return compose.run_service(service.file, override, service.name, job.name)
 
     def with_service(self, service: ComposeService) -> "DockerLauncher":
         """Return the launcher that runs a service of a compose file, which names its options."""

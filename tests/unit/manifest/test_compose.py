@@ -87,6 +87,8 @@ def test_a_file_that_cannot_be_profiled_is_one_line(
     ):
         with pytest.raises(SettingsError, match=said):
             ComposeService.choose(Path("compose.yaml"), config, name)
+    with pytest.raises(SettingsError, match=r"compose\.yaml has no service\. Write one"):
+        ComposeService.choose(Path("compose.yaml"), {"services": {}}, "c")
     text = json.dumps(config)
     (tmp_path / "compose.yaml").write_text(text)
     answers = (

@@ -11,8 +11,8 @@ from gpu_profile.declared.image_ref import ImageRef
 from gpu_profile.engine import carrier_volume, compose
 from gpu_profile.errors import SettingsError, ToolError
 from gpu_profile.job import Job, NsysPlan
-from gpu_profile.manifest.compose import OVERRIDE, ComposeService, is_compose, show_override
-from gpu_profile.manifest.documents import YamlText
+from gpu_profile.manifest.compose import OVERRIDE, ComposeService, is_compose
+from gpu_profile.manifest.documents import YamlText, compare_texts
 from gpu_profile.manifest.manifest_launcher import ServiceLauncher
 from gpu_profile.manifest.user_manifest import Entrypoint
 from gpu_profile.progress import Progress
@@ -58,7 +58,7 @@ def show_service(
     print(f"# {service.describe()}")
     files = f"--file={service.file} --file={OVERRIDE}"
     print(f"# docker compose {files} run {service.name}, with this file of ours:")
-    print(show_override(OVERRIDE, launcher.render_override(job, plan)), end="")
+    print(compare_texts(OVERRIDE, "", launcher.render_override(job, plan)), end="")
 
 
 def tell_service(service: ComposeService) -> None:
