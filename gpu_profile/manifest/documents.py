@@ -36,7 +36,8 @@ class YamlText:
             raise self._make_error(error) from error
         mappings = [document for document in documents if isinstance(document, dict)]
         if not mappings:
-            raise SettingsError(f"{self.name} holds no object", "Name a file with kind: and spec:")
+            hint = "Name one with kind: and spec:, with services:, or with #SBATCH lines"
+            raise SettingsError(f"{self.name} holds no object", hint)
         return mappings
 
     def dump(self, documents: Sequence[Document]) -> str:

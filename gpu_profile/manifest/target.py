@@ -218,10 +218,11 @@ def _explain_none(
     if known:
         what = f"the {known[0]['kind']} of {file} has no pod template with containers"
         return SettingsError(what, "See its spec")
-    kinds = ", ".join(str(document.get("kind", "?")) for document in documents)
+    kinds = ", ".join(str(document["kind"]) for document in documents if "kind" in document)
     if any(next(_find_templates(document), "") for document in documents):
-        return SettingsError(f"{file}: no known kind: {kinds}", _hint_at_template(documents))
-    return SettingsError(f"{file} has no object with pods: {kinds}", "Name the job's own manifest")
+        return SettingsError(f"{file}: no known kind: {kinds or '?'}", _hint_at_template(documents))
+    others = f": {kinds}" if kinds else ""
+    return SettingsError(f"{file} has no object with pods{others}", "Name the job's own manifest")
 
 
 def _hint_at_template(documents: Sequence[Document]) -> str:

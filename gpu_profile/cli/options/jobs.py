@@ -62,9 +62,9 @@ class ProfileOptions(
     NsysOptions, DryRunOptions, AnswerOptions, WhereOptions, ShapeOptions, ProgramOptions
 ):
     manifest: str = make_flag(
-        "", "your own Kubernetes objects: their pods run under nsys", kind="path"
+        "", "your own Kubernetes objects, sbatch script or compose file", kind="path"
     )
-    container: str = make_flag("", "manifest: the container whose program is profiled")
+    container: str = make_flag("", "manifest: the container or service that is profiled")
     template: str = make_flag("", "manifest: path of the pod template in a kind of your own")
     yes: bool = make_flag(False, "manifest: replace the pods of what runs, without asking")
     strict: bool = make_flag(False, "refuse a preset that the job's machine permits only in part")

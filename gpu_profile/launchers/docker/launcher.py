@@ -172,7 +172,8 @@ class DockerLauncher(LauncherDefaults):
             own_directory.refuse_privileges(job, self.owner)
         if is_armed(job) and not job.carrier:
             yield from image_programs.require_armable(self.image)
-        yield from own_directory.check_local_paths(job, self.image, self.options)
+        if self.service is None:  # a compose file says itself what its service sees
+            yield from own_directory.check_local_paths(job, self.image, self.options)
 
     def _run(self, job: Job, plan: NsysPlan, user: tuple[str, ...]) -> tuple[str, ...]:
         """Return the job's `docker run` words.

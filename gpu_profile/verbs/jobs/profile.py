@@ -4,7 +4,7 @@ import dataclasses
 
 from gpu_profile import process, redact
 from gpu_profile.cli.flags import load_settings
-from gpu_profile.cli.jobs import launcher_of, open_script, with_image
+from gpu_profile.cli.jobs import launcher_of, with_image
 from gpu_profile.cli.options.jobs import ProfileOptions
 from gpu_profile.cli.terminal import has_waiting_input, show_commands
 from gpu_profile.errors import SettingsError
@@ -20,33 +20,9 @@ from gpu_profile.runs.runner import Runner
 from gpu_profile.settings.settings import Settings
 from gpu_profile.verbs.image.lock import apply_version
 from gpu_profile.verbs.jobs.carry import plan_carried, refuse_carry
-from gpu_profile.verbs.jobs.job_from_flags import (
-    job_from,
-    job_from_manifest,
-    job_from_script,
-    job_from_service,
-    plan_for,
-)
-from gpu_profile.verbs.jobs.own_file.batch_script import (
-    find_mark,
-    read_script,
-    show_script,
-    tell_script,
-)
-from gpu_profile.verbs.jobs.own_file.compose_file import (
-    is_compose_text,
-    open_compose,
-    show_service,
-    tell_service,
-)
-from gpu_profile.verbs.jobs.own_file.manifest import (
-    agree_to_replace,
-    open_manifest,
-    read_manifest,
-    refuse_without_manifest,
-    show_difference,
-    tell_target,
-)
+from gpu_profile.verbs.jobs.job_from_flags import job_from, plan_for
+from gpu_profile.verbs.jobs.own_file.manifest import refuse_without_manifest
+from gpu_profile.verbs.jobs.own_file.open_file import OwnFile, open_file
 from gpu_profile.verbs.jobs.start_run import start_run
 from gpu_profile.verbs.jobs.tell_run import tell_run, telling_reports
 
@@ -62,13 +38,7 @@ def profile(options: ProfileOptions) -> None:
         raise SettingsError("--baseline waits for two runs", "Leave out --detach")
     settings = with_image(apply_version(load_settings(options)), options.image)
     if options.manifest:
-        text = read_manifest(options.manifest)
-        if find_mark(text):
-            _profile_script(options, settings, text)
-        elif is_compose_text(options.manifest, text):
-            _profile_service(options, settings)
-        else:
-            _profile_manifest(options, settings, text)
+        _profile_file(open_file(options, settings), options, settings)
         return
     refuse_without_manifest(options)
     launcher = launcher_of(settings.launcher, settings)
@@ -89,56 +59,19 @@ def profile(options: ProfileOptions) -> None:
     _follow_run(runner, run, options, settings, plain)
 
 
-def _profile_script(options: ProfileOptions, settings: Settings, text: str) -> None:
-    """Profile the batch script of --manifest; with --dry-run print what is added to it."""
-    script = read_script(options, text)
-    launcher = open_script(script.mark, script, settings)
-    job = job_from_script(options, settings, launcher, script)
+def _profile_file(file: OwnFile, options: ProfileOptions, settings: Settings) -> None:
+    """Profile what a file of --manifest says; with --dry-run print what is added to it."""
+    launcher = file.launcher
     if options.dry_run:
-        _, job = process.plan_value(launcher.carry(job, wanted=options.carry))
+        _, job = process.plan_value(launcher.carry(file.job, wanted=options.carry))
         plan, _ = plan_for(job, job.profile or ProfileSpec(), TYPICAL_HELP)
-        show_script(job, plan, launcher, script)
+        file.show(job, plan)
         return
     tell_left(settings.report_dir)
-    tell_script(script)
-    _run_job(job, launcher, options, settings)
-
-
-def _profile_service(options: ProfileOptions, settings: Settings) -> None:
-    """Profile a service of the compose file of --manifest; with --dry-run print what is added."""
-    launcher, service = open_compose(options, settings)
-    job = job_from_service(options, settings, launcher, service)
-    if options.dry_run:
-        _, job = process.plan_value(launcher.carry(job, wanted=options.carry))
-        plan, _ = plan_for(job, job.profile or ProfileSpec(), TYPICAL_HELP)
-        show_service(job, plan, launcher, service)
-        return
-    tell_left(settings.report_dir)
-    tell_service(service)
-    _run_job(job, launcher, options, settings)
-
-
-def _run_job(job: Job, launcher: Launcher, options: ProfileOptions, settings: Settings) -> None:
-    """Run a job whose file says what runs, and follow it."""
-    job, plan, kinds = plan_carried(job, launcher, settings, options)
-    secrets = redact.secret_values(options.environ)
-    runner, run = _start_run(job, plan, kinds, launcher, settings, secrets, keep=options.keep)
-    _follow_run(runner, run, options, settings)
-
-
-def _profile_manifest(options: ProfileOptions, settings: Settings, text: str) -> None:
-    """Profile the object of --manifest; with --dry-run print the difference alone."""
-    launcher = open_manifest(options, settings, text)
-    job = job_from_manifest(options, settings, launcher)
-    if options.dry_run:
-        _, job = process.plan_value(launcher.carry(job, wanted=options.carry))
-        plan, _ = plan_for(job, job.profile or ProfileSpec(), TYPICAL_HELP)
-        show_difference(job, plan, launcher)
-        return
-    tell_left(settings.report_dir)
-    tell_target(launcher)
-    job, plan, kinds = plan_carried(job, launcher, settings, options)
-    agree_to_replace(job, plan, launcher, options)
+    file.tell()
+    job, plan, kinds = plan_carried(file.job, launcher, settings, options)
+    process.drive(launcher.check_job(job, plan))
+    file.agree(job, plan)
     secrets = redact.secret_values(options.environ)
     runner, run = _start_run(job, plan, kinds, launcher, settings, secrets, keep=options.keep)
     _follow_run(runner, run, options, settings)

@@ -98,10 +98,13 @@ def _make_request(options: RecordOptions) -> WindowRequest:
         return WindowRequest(seconds=0, schedule=Schedule(every_s=0, keep=0))
     if options.steps and options.seconds:
         raise SettingsError("--steps and --seconds are two lengths of a window", "Give one of them")
-    seconds = options.seconds or (_LONGEST_S if options.steps else 0)
+    how_long = "Use --seconds 5" if options.url else "Use --seconds 5, or --steps 10"
+    if not options.seconds and not options.steps:
+        raise SettingsError("record does not know how long a window is", how_long)
+    seconds = options.seconds or _LONGEST_S
     if not 0 < seconds <= _LONGEST_S:
-        what = f"--seconds {seconds:g} is not from 0 to {_LONGEST_S:g}"
-        raise SettingsError(what, "Use --seconds 5, or --steps 10")
+        what = f"--seconds {seconds:g} is not above 0 and at most {_LONGEST_S:g}"
+        raise SettingsError(what, how_long)
     ranks = parse_ranks(options.ranks) or frozenset()
     schedule = parse_schedule(options.every, options.keep, seconds) if options.every else None
     return WindowRequest(seconds=seconds, steps=options.steps, ranks=ranks, schedule=schedule)

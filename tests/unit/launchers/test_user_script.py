@@ -108,9 +108,9 @@ def test_the_verb_shows_what_is_added_or_refuses_and_submits_nothing(
     assert """-- "$run/script" 'two words' &""" in shown
     assert "--trace=cuda,nvtx" in shown
     for flag, said in (
-        ("--time=10", "--time: the manifest decides that"),
-        ("--nodes=3", "--nodes: the manifest decides that"),
-        ("--yes", "--yes is of Kubernetes objects"),
+        ("--time=10", "--time: a.sbatch decides that"),
+        ("--nodes=3", "--nodes: a.sbatch decides that"),
+        ("--yes", "--yes means nothing for a batch script"),
     ):
         code, shown = call(flag)
         assert (code, said in shown) == (2, True), shown

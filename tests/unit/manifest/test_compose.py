@@ -9,9 +9,12 @@ from typing import Any
 import pytest
 import yaml
 
+from gpu_profile import process
 from gpu_profile.carrier import Carrier
+from gpu_profile.declared.image_ref import ImageRef
 from gpu_profile.errors import SettingsError
-from gpu_profile.job import Job, Mount, NsysPlan
+from gpu_profile.job import Job, Mount, NsysPlan, ProfileSpec
+from gpu_profile.launchers.docker.launcher import DockerLauncher
 from gpu_profile.manifest.compose import ComposeService, is_compose
 from gpu_profile.manifest.user_manifest import Entrypoint
 from tests.invoked import invoke
@@ -101,7 +104,7 @@ def test_a_file_that_cannot_be_profiled_is_one_line(
         return done.returncode, done.stderr
 
     for words, said in (
-        (("--container=a", "--nodes=2"), "--nodes: the manifest decides that"),
+        (("--container=a", "--nodes=2"), "--nodes: compose.yaml decides that"),
         (("--container=a",), "`docker compose --file=compose.yaml pull a` brings it"),
     ):
         code, shown = refuse(*words)
@@ -111,6 +114,15 @@ def test_a_file_that_cannot_be_profiled_is_one_line(
     assert code == 3
     assert "there is no docker compose here: docker: 'compose' is not" in shown
     assert not list(tmp_path.glob("*/run.json"))
+
+
+def test_an_image_of_ours_is_asked_for_recording_on_demand_and_for_no_file() -> None:
+    launcher = DockerLauncher(image=ImageRef.parse("i:1"), report_dir=Path("/r"))
+    launcher = launcher.with_service(service())
+    job = Job(name="train-1", command=(__file__,), profile=ProfileSpec(record="manual"))
+    (question,) = process.plan(launcher.check_job(job, PLAN))
+    assert "--entrypoint=test" in question.argv
+    assert process.plan(launcher.check_job(dataclasses.replace(job, profile=None), PLAN)) == ()
 
 
 def test_a_service_that_starts_nothing_is_refused() -> None:

@@ -193,7 +193,7 @@ def test_the_verb_prints_the_difference_or_refuses_and_starts_nothing(
     alone = invoke("profile", "--on=host", "--yes", "--", "true", directory=tmp_path)
     assert (flag.returncode, missing.returncode, alone.returncode) == (2, 2, 2)
     assert "--yes is of --manifest, which is not given" in alone.stderr
-    assert "--nodes: the manifest decides that" in flag.stderr
+    assert "--nodes: pod.yaml decides that" in flag.stderr
     assert "--manifest none.yaml: No such file" in missing.stderr
     assert kubectl() == []
 

@@ -80,3 +80,14 @@ def test_the_page_goes_to_each_window(reports: Path, tmp_path: Path) -> None:
     assert [number for number, _, _ in windows] == [1, 2, 3]
     assert all(one[2] <= other[1] for one, other in pairwise(windows))
     assert '<select id="timeline-window"' in text
+
+
+def test_record_wants_a_length_that_it_can_record(tmp_path: Path) -> None:
+    for words, what in (
+        (("--every=10m",), "how long a window is. Use --seconds 5, or --steps 10."),
+        (("--url=http://x",), "how long a window is. Use --seconds 5."),
+        (("--seconds=301",), "--seconds 301 is not above 0 and at most 300"),
+        (("--seconds=5", "--steps=10"), "two lengths of a window"),
+    ):
+        done = invoke("record", "--job=x", *words, directory=tmp_path)
+        assert (done.returncode, what in done.stderr) == (2, True), done.stderr

@@ -31,9 +31,10 @@ def read_script(options: ProfileOptions, text: str) -> BatchScript:
         "--template": options.template,
         "--yes": options.yes,
     }
-    refuse_decided(options, {**given, "--gpus": False, "--gpus-per-node": False})
+    may_be_given = {"--gpus": False, "--gpus-per-node": False}  # not every script asks for them
+    refuse_decided(options, {**given, **may_be_given})
     for flag in (flag for flag, value in of_objects.items() if value):
-        raise SettingsError(f"{flag} is of Kubernetes objects", "Leave it out")
+        raise SettingsError(f"{flag} means nothing for a batch script", "Leave it out")
     name = Path(options.manifest).name
     return BatchScript(name=name, text=text, mark=find_mark(text), words=tuple(options.words))
 

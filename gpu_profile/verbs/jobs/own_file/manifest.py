@@ -18,7 +18,7 @@ from gpu_profile.progress import Progress
 from gpu_profile.registry.entrypoint import read_entrypoint
 from gpu_profile.settings.settings import Settings
 
-_OF_MANIFEST = "Write it into the manifest, or leave it out"
+_OF_FILE = "Leave it out, or write it into that file"
 
 
 def open_manifest(options: ProfileOptions, settings: Settings, text: str) -> ManifestLauncher:
@@ -97,7 +97,7 @@ def read_manifest(path: str) -> str:
     except OSError as error:
         raise SettingsError(f"--manifest {path}: {error.strerror}", "Name a file") from error
     except UnicodeDecodeError as error:
-        raise SettingsError(f"--manifest {path} is no UTF-8 text", "Name a YAML file") from error
+        raise SettingsError(f"--manifest {path} is no UTF-8 text", "Name a text file") from error
 
 
 def _refuse_flags(options: ProfileOptions, settings: Settings) -> None:
@@ -127,4 +127,4 @@ def refuse_decided(options: ProfileOptions, more: Mapping[str, object]) -> None:
         **more,
     }
     for flag in (flag for flag, value in decided.items() if value):
-        raise SettingsError(f"{flag}: the manifest decides that", _OF_MANIFEST)
+        raise SettingsError(f"{flag}: {Path(options.manifest).name} decides that", _OF_FILE)
