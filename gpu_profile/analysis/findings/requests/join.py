@@ -13,6 +13,7 @@ from gpu_profile.errors import SettingsError
 from gpu_profile.printable import printable
 
 MOST_TOLD = 3
+"""Requests that are told by each measure, and the fewest that are compared."""
 
 
 @dataclass(frozen=True)
@@ -51,7 +52,8 @@ class SlowRequest:
 @dataclass(frozen=True)
 class RequestFacts:
     """What a log says, and of requests that the recording holds as a whole (`joined`) why they were
-    slow. `queued`: at least, until an iteration began that could hold the prompt.
+    slow. `queued`: at least, until an iteration began that could hold the prompt. `why_no_reasons`:
+    why no request is told, e.g. "the log does not say when each request came".
     """
 
     count: int
@@ -62,6 +64,7 @@ class RequestFacts:
     between_tokens: Quantiles
     queued: Quantiles | None
     slowest: tuple[SlowRequest, ...]
+    why_no_reasons: str = ""
 
     def to_lines(self) -> Iterator[str]:
         failed = f" ({self.failed} without an answer are left out)" if self.failed else ""
@@ -70,8 +73,8 @@ class RequestFacts:
         if self.queued:
             yield f"   of it at least queued: {self.queued}"
         yield f"   time between tokens: {self.between_tokens}"
-        if not self.joined:
-            yield "   the log does not say when each request came, so none is given a reason"
+        if self.why_no_reasons:
+            yield f"   {self.why_no_reasons}, so none is given a reason"
         yield from (printable(f"   slow: {request}") for request in self.slowest)
 
     def as_json(self) -> dict[str, object]:
@@ -92,11 +95,20 @@ def judge_requests(log: RequestLog, times: IterationTimes | None) -> RequestFact
         between_tokens=Quantiles.of_seconds(log.betweens),
         queued=Quantiles.of_seconds(queued) if queued else None,
         slowest=slowest,
+        why_no_reasons=_tell_why_none(log, len(joined)),
     )
 
 
+def _tell_why_none(log: RequestLog, joined: int) -> str:
+    if not log.requests:
+        return "the log does not say when each request came"
+    if joined < MOST_TOLD:
+        return f"fewer than {MOST_TOLD} requests came and got their first token in the recording"
+    return ""
+
+
 def _choose_joined(log: RequestLog, times: IterationTimes | None) -> list[Request]:
-    """The requests that the recording holds from their arrival to their end."""
+    """The requests that the recording holds from their arrival to their first token."""
     if not log.requests:
         return []
     if times is None:

@@ -67,6 +67,17 @@ def test_the_verb_prints_requests(served: tuple[Path, Path], tmp_path: Path) -> 
     assert sorted(document) == sorted(wanted)
 
 
+def test_a_log_of_requests_that_came_before_the_recording_gets_no_reasons(
+    served: tuple[Path, Path], tmp_path: Path
+) -> None:
+    lines = [json.loads(line) for line in served[1].read_text().splitlines()]
+    early = [json.dumps({**line, "arrival": line["arrival"] - 5}) for line in lines]
+    (tmp_path / "log").write_text("\n".join(early))
+    words = ("diagnose", "--report", str(served[0]), "--requests", "log")
+    printed = invoke(*words, directory=tmp_path).stdout
+    assert "   fewer than 3 requests came and got their first token in the recording, so" in printed
+
+
 def test_a_request_of_one_iteration_is_split_by_what_ran() -> None:
     start = np.array([0, 100, 200], np.int64)
     parts = np.array([[80, 0, 10, 10], [0, 60, 20, 20], [0, 60, 20, 20]], np.int64)
