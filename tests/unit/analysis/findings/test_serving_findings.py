@@ -52,6 +52,7 @@ def test_prompts_that_hold_up_tokens_are_named(tmp_path: Path) -> None:
     assert set(list_costs(diagnosis)) == {"mixed_steps"}
     (found,) = diagnosis.findings
     assert "ms at p99, and 0.79" in found.evidence[0]
+    assert "(vLLM: --max-num-batched-tokens, SGLang: " in found.advice
     assert found.describe_cost().startswith("at most ")
 
 

@@ -16,10 +16,11 @@ LATE, LEAST_RATIO = 0.99, 2.0
 """A quantile of the time between tokens, and from how many times that without prompts on it is
 told. vllm#44806 had an iteration with prompts that took 6 times a decode step."""
 FEWEST = 8
+# A word behind "--max-num-batched-tokens " would be hidden as a secret.
 PROMPT_ADVICE = (
-    "Give an iteration fewer tokens of prompts (--max-num-batched-tokens of vLLM, "
-    "--chunked-prefill-size of SGLang, max_num_tokens of TensorRT-LLM), or let other GPUs read the "
-    "prompts (disaggregated serving)."
+    "Give an iteration fewer tokens of prompts (vLLM: --max-num-batched-tokens, SGLang: "
+    "--chunked-prefill-size, TensorRT-LLM: max_num_tokens), or let other GPUs read the prompts "
+    "(disaggregated serving)."
 )
 
 
