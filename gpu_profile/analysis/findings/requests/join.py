@@ -128,11 +128,10 @@ def _tell(seconds: float) -> str:
 
 
 def _measure_queue(request: Request, times: IterationTimes) -> float:
-    """Seconds from the arrival to the first iteration that could hold the prompt."""
+    """Seconds from the arrival to the first iteration that could hold the prompt, at least."""
     arrival = round(request.arrival * 1e9)
     begin = times.find_prompt(arrival)
-    wait = request.wait_s
-    return wait if begin is None else min(wait, max(0.0, (begin - arrival) / 1e9))
+    return 0.0 if begin is None else min(request.wait_s, max(0.0, (begin - arrival) / 1e9))
 
 
 def _find_slowest(requests: Sequence[Request], times: IterationTimes) -> tuple[SlowRequest, ...]:

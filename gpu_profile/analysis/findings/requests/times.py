@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from gpu_profile.analysis.activity.serving.budget import IDLE, NOT_SEEN, WORK
-from gpu_profile.analysis.activity.serving.marks import MIXED, PREFILL
+from gpu_profile.analysis.activity.serving.marks import DECODE, MIXED, PREFILL
 from gpu_profile.analysis.arrays.types import Flags, IntArray
 from gpu_profile.analysis.findings.view import RankView
 
@@ -22,13 +22,13 @@ WHERE = (PROMPTS, DECODING, LAUNCHES, HOST, NO_WORK)
 @dataclass(frozen=True, eq=False)
 class IterationTimes:
     """All iterations of one rank; times in ns since 1970. `parts`: ns by iteration, a column for
-    each of WHERE but the last.
+    each of WHERE but the last. `may_hold_prompts`: all but those that are known to decode only.
     """
 
     start: IntArray
     end: IntArray
     host_start: IntArray
-    holds_prompts: Flags
+    may_hold_prompts: Flags
     parts: IntArray
 
     def sum_between(self, start: int, end: int) -> IntArray:
@@ -42,8 +42,10 @@ class IterationTimes:
         return np.append(parts, max(0, end - start - int(parts.sum())))
 
     def find_prompt(self, time: int) -> int | None:
-        """When the first iteration with prompts began that the host began behind this time."""
-        rows = np.flatnonzero(self.holds_prompts & (self.host_start >= time))
+        """When the first iteration began that the host began behind this time, and that may hold
+        prompts.
+        """
+        rows = np.flatnonzero(self.may_hold_prompts & (self.host_start >= time))
         return int(self.start[rows[0]]) if len(rows) else None
 
 
@@ -59,4 +61,4 @@ def find_iteration_times(views: Sequence[RankView], utc: int) -> IterationTimes 
     work, host = budget.of(*WORK, NOT_SEEN), budget.of("host")
     others = budget.of(*(name for name in IDLE if name != "host"))
     parts = np.stack((work * prompts, work * ~prompts, others, host), axis=1)
-    return IterationTimes(steps.start, steps.end, steps.host_start, prompts, parts)
+    return IterationTimes(steps.start, steps.end, steps.host_start, steps.kind != DECODE, parts)

@@ -57,6 +57,15 @@ def test_requests_are_joined_with_iterations(served: tuple[Path, Path]) -> None:
     assert "iterations with prompts" in facts.slowest[0].where
 
 
+def test_an_iteration_of_unknown_kind_may_hold_the_prompt(tmp_path: Path) -> None:
+    run = serve(Server(requests=6, engine="", graphs="graph"))
+    with open_report(str(run.save(tmp_path))) as database:
+        times = diagnose_reports(database).overview.iterations
+    facts = judge_requests(read_request_log(run.save_requests(tmp_path / "log")), times)
+    assert facts.queued is not None
+    assert facts.queued.median < 0.5 * facts.first_token.median
+
+
 def test_the_verb_prints_requests(served: tuple[Path, Path], tmp_path: Path) -> None:
     report, path = served
     words = ("diagnose", "--report", str(report), "--requests", str(path))
