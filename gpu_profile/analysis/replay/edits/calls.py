@@ -35,8 +35,8 @@ LATE_NS = 20_000
 """A longer wait before an operation is for something else than the launch."""
 TINY_NS, TINY_RUN = 5_000, 6
 """Loops over tensors launch six to hundreds of such kernels in a row. The layers of a model have
-tiny kernels, too, but between others: ResNet-50 has 471 a step, 11 of them in rows of 4 to 7, BERT
-200 and 12. What fuses the loop leaves those."""
+tiny kernels, too, but between others: ResNet-50 has 471 a step, 12 of them in such rows, BERT 200
+and 8. What fuses the loop leaves the others."""
 PINNED_GB_PER_S, PINNED_CALL_NS = 50.0, 10_000
 """Of a copy over PCIe 5 from pinned memory, and of the call that queues it."""
 
