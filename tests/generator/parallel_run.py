@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from tests.generator.parallel import EXPERTS, PIPELINE, ParallelProgram
+from tests.generator.reports import name_reports
 from tests.generator.simulate import (
     Run,
     Truth,
@@ -12,7 +13,6 @@ from tests.generator.simulate import (
     find_first_start,
     frozen,
     keep_between,
-    name_reports,
 )
 from tests.unit.analysis.nccl_synthetic import Call, Launch, begin, launch, nccl_ranks, together
 from tests.unit.analysis.synthetic import Rank, Recording

@@ -5,7 +5,8 @@ import random
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from tests.generator.simulate import EPOCH_NS, count_operations, find_first_start
+from tests.generator.reports import EPOCH_NS
+from tests.generator.simulate import count_operations, find_first_start
 from tests.unit.analysis.synthetic import MS, STREAM, US, Rank, Recording, ranks_of
 
 ATTENTION = {

@@ -8,8 +8,8 @@ from pathlib import Path
 from tests.generator.parallel import ParallelProgram
 from tests.generator.phases import evaluate, evaluates, save_weights
 from tests.generator.program import Plant, Program
+from tests.generator.reports import name_reports
 from tests.unit.analysis.synthetic import (
-    US,
     Rank,
     Recording,
     Row,
@@ -18,7 +18,6 @@ from tests.unit.analysis.synthetic import (
     ranks_of,
 )
 
-EPOCH_NS = 1_790_000_000_000_000_000
 KERNELS, RUNTIME = "CUPTI_ACTIVITY_KIND_KERNEL", "CUPTI_ACTIVITY_KIND_RUNTIME"
 OPERATIONS = (KERNELS, "CUPTI_ACTIVITY_KIND_MEMCPY", "CUPTI_ACTIVITY_KIND_MEMSET")
 NVTX = "NVTX_EVENTS"
@@ -282,21 +281,3 @@ def _cut_recording(recording: Recording, start: int, end: int) -> None:
 def _cut(row: Row, end: int) -> Row:
     """A range that is open when the window closes has no end."""
     return row if int(str(row[1])) <= end else (row[0], None, *row[2:])
-
-
-def name_reports(
-    ranks: Sequence[Rank], hosts: int = 1, clock_error_us: float = 0.0
-) -> dict[str, Recording]:
-    """The recordings by file name, each with its host and its session's start."""
-    reports = dict[str, Recording]()
-    for rank in ranks:
-        recording = rank.recording
-        if any(recording is other for other in reports.values()):
-            continue
-        host = rank.rank * hosts // len(ranks)
-        recording.origin = 1_000_003 * rank.rank
-        error = round(clock_error_us * US) if host else 0
-        recording.add("TARGET_INFO_SESSION_START_TIME", EPOCH_NS + recording.origin + error)
-        recording.add("TARGET_INFO_SYSTEM_ENV", "Hostname", f"host{host}")
-        reports[f"rank{rank.rank}.host{host}.sqlite"] = recording
-    return reports

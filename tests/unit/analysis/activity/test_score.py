@@ -7,8 +7,8 @@ from gpu_profile.analysis.activity.cached import activities_of
 from gpu_profile.analysis.activity.steps import find_steps
 from gpu_profile.analysis.store.files.open_report import open_report
 from gpu_profile.analysis.tables.analysis import Scope
+from tests.generator.reports import EPOCH_NS
 from tests.generator.serving import Server, serve
-from tests.generator.simulate import EPOCH_NS
 
 
 def test_found_iterations_are_held_against_the_log(tmp_path: Path) -> None:
