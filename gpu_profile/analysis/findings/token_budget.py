@@ -61,11 +61,11 @@ class BudgetFacts:
 
 def find_budget(views: Sequence[RankView]) -> BudgetFacts | None:
     """The budget of the rank whose iterations take longest; None without iterations."""
-    facts = [one for view in views if (one := _of_rank(view)) is not None]
+    facts = [one for view in views if (one := _measure_rank(view)) is not None]
     return max(facts, key=lambda one: sum(one.parts_ms["median"].values()), default=None)
 
 
-def _of_rank(view: RankView) -> BudgetFacts | None:
+def _measure_rank(view: RankView) -> BudgetFacts | None:
     budget, steps = view.common.budget, view.states.steps
     if budget is None or view.behind <= view.first:
         return None

@@ -44,9 +44,8 @@ def _order_groups(groups: Sequence[list[int]], most: int) -> Iterator[list[int]]
     yield from groups[:late]
     rest = sorted(groups[late:])
     spread = np.linspace(0, len(rest) - 1, max(1, round(most / size) - late)).astype(np.int64)
-    picks = list(dict.fromkeys(spread.tolist())) if rest else []
-    yield from (rest[pick] for pick in picks)
-    yield from (group for place, group in enumerate(rest) if place not in set(picks))
+    places = dict.fromkeys((*spread.tolist(), *range(len(rest)))) if rest else ()
+    yield from (rest[place] for place in places)
 
 
 def _sum_waits(split: RankSplit) -> int:
