@@ -23,6 +23,7 @@ from gpu_profile.launchers.agent.scripts import Scripted
 from gpu_profile.launchers.agent.transfer import Transfer
 from gpu_profile.launchers.slurm import state
 from gpu_profile.launchers.slurm.commands import SlurmCluster, find_user
+from gpu_profile.launchers.slurm.container import Container
 from gpu_profile.launchers.slurm.job_link import JobLink
 from gpu_profile.launchers.slurm.user_script import SCRIPT, UserScript
 from gpu_profile.manifest.batch_script import BatchScript
@@ -96,11 +97,14 @@ class SlurmLauncher(Scripted):
         return ImageFrom.SETTINGS if image else ImageFrom.NOWHERE
 
     def with_script(self, script: BatchScript) -> "SlurmLauncher":
-        """Return the launcher that runs a user's own script. Raises SettingsError for some."""
+        """Return the launcher that runs a user's own script. Raises SettingsError for some.
+
+        SLURM_IMAGE does not count: the script says itself what runs in a container.
+        """
         script.check()
-        ours = self.cluster.script
+        ours = replace(self.cluster.script, container=Container())
         user = UserScript(script=script, nsys=ours.nsys, sbatch_args=ours.sbatch_args)
-        return replace(self, script_of_user=user)
+        return replace(self, script_of_user=user, cluster=replace(self.cluster, script=ours))
 
     def compare_script(self, job: Job, plan: NsysPlan) -> str:
         """Return what the script for sbatch adds to the user's."""

@@ -5,11 +5,15 @@ from pathlib import Path
 
 import pytest
 
+from gpu_profile import process
 from gpu_profile.errors import SettingsError
 from gpu_profile.job import Job, NsysPlan
+from gpu_profile.launcher import ImageFrom
+from gpu_profile.launchers.slurm.launcher import SlurmLauncher
 from gpu_profile.launchers.slurm.user_script import UserScript
 from gpu_profile.manifest.batch_script import BatchScript, has_mark
 from gpu_profile.runs.reports.validate import check_ranks
+from gpu_profile.settings.settings import Settings
 from tests.invoked import invoke
 
 DATA = Path(__file__).parents[2] / "data" / "scripts" / "torchrun.sbatch"
@@ -47,6 +51,15 @@ def test_what_is_added_to_a_script(golden: Callable[[str, str], None]) -> None:
 )
 def test_what_a_header_asks_for(lines: tuple[str, ...], nodes: int, gpus: int | None) -> None:
     assert (header(*lines).count_nodes(), header(*lines).count_gpus()) == (nodes, gpus)
+
+
+def test_an_image_of_the_settings_is_none_of_the_scripts() -> None:
+    settings = Settings(launcher_values={"SLURM_IMAGE": "nvcr.io/a:1"}, report_dir=Path("/fsx"))
+    launcher = SlurmLauncher.from_settings(settings)
+    assert launcher.images is ImageFrom.SETTINGS
+    launcher = launcher.with_script(header("-N 2"))
+    assert launcher.images is ImageFrom.NOWHERE
+    assert all("nvcr.io" not in str(asked.argv) for asked in process.plan(launcher.probe(JOB)))
 
 
 def test_only_lines_before_the_first_command_are_slurms() -> None:
