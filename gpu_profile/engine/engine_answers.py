@@ -13,11 +13,12 @@ from gpu_profile.errors import (
 )
 from gpu_profile.process import NO_ANSWER
 
+NO_DAEMON = "Cannot connect to the Docker daemon"
 _REFUSALS = (
     Refusal("port is already allocated", SettingsError, "Set another PORT_MAP"),
     Refusal("address already in use", SettingsError, "Set another PORT_MAP"),
     Refusal("No such image", ToolError, "`invoke build` makes it, `invoke pull` fetches it"),
-    Refusal("Cannot connect to the Docker daemon", ToolError, "`invoke doctor --fix` starts one"),
+    Refusal(NO_DAEMON, ToolError, "`invoke doctor --fix` starts one"),
     Refusal("permission denied while trying to connect", ToolError, SOCKET_ADVICE),
     Refusal(
         "could not select device driver",
@@ -31,11 +32,6 @@ _REFUSALS = (
     Refusal("No space left on device", ToolError, "`docker system df` shows what may go"),
     Refusal(NO_ANSWER, EngineAwayError, "A job may run on: `invoke fetch` goes on once it answers"),
 )
-
-
-NO_DAEMON = "Cannot connect to the Docker daemon"
-
-
 _AWAY = (
     NO_DAEMON,
     "error during connect",
@@ -48,12 +44,8 @@ _AWAY = (
     NO_ANSWER,
 )
 """What the docker CLI says while its engine restarts or the way to it is cut; or a hang."""
-
-
 AWAY_S = 120
 """How long an engine that does not answer is waited for. A restart takes 1 to 30 s."""
-
-
 _PAUSE_S = 5
 
 

@@ -13,8 +13,6 @@ from gpu_profile.job import Job
 
 AGENT = f"{CARRIED_TO}/agent/record_windows.py"
 """The file in an image of ours that records on demand. Images from before 2026-11-25 have none."""
-
-
 OFF = "off"
 """The word of --every that ends a schedule."""
 _SECONDS = {"s": 1, "m": 60, "h": 3600}
