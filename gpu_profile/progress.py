@@ -16,9 +16,13 @@ _QUIET_S = 15.0  # between two lines of one phase, elsewhere than on a terminal
 
 @dataclass
 class Progress:
-    """Writes to stderr, because stdout holds the command's own output."""
+    """Writes to stderr, because stdout holds the command's own output.
+
+    `title` stands before each phase: "pair 1 of 6, the base: ".
+    """
 
     stream: TextIO = field(default_factory=lambda: sys.stderr)
+    title: str = ""
     _started: float = field(default_factory=time.monotonic)
     _phase: str = ""
     _said_at: float = float("-inf")
@@ -35,7 +39,7 @@ class Progress:
         Elsewhere than on a terminal a line is printed when the phase changes, or after 15 s.
         """
         now = time.monotonic()
-        phase, last_line = printable(phase), printable(last_line)
+        phase, last_line = printable(f"{self.title}{phase}"), printable(last_line)
         text = f"{phase} {now - self._started:.0f} s"
         if self.stream.isatty():
             width = shutil.get_terminal_size().columns - 1

@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import os
 import re
 import stat
 from collections.abc import Iterator, Mapping
@@ -96,6 +97,18 @@ def _parse_summary(facts: Mapping[str, Any]) -> ReportSummary:
     return ReportSummary(**{**facts, **lists})
 
 
+def check_report_dir(report_dir: Path) -> None:
+    """Raise SettingsError where create_run would, before anything is made for a run."""
+    if not report_dir.exists():
+        raise _make_missing_error(report_dir)
+    if not os.access(report_dir, os.W_OK | os.X_OK) or not report_dir.is_dir():
+        raise SettingsError(f"REPORT_DIR {report_dir} cannot be written", "Set another")
+
+
+def _make_missing_error(report_dir: Path) -> SettingsError:
+    return SettingsError(f"REPORT_DIR {report_dir} does not exist", "Create it, or set another")
+
+
 def create_run(report_dir: Path, run_name: str) -> Path:
     """Make the run's directory with mode 0700. A second run of the same second gets `-2`."""
     for suffix in ("", *(f"-{n}" for n in range(2, 100))):
@@ -105,9 +118,7 @@ def create_run(report_dir: Path, run_name: str) -> Path:
         except FileExistsError:
             continue
         except FileNotFoundError as error:
-            raise SettingsError(
-                f"REPORT_DIR {report_dir} does not exist", "Create it, or set another"
-            ) from error
+            raise _make_missing_error(report_dir) from error
         except OSError as error:
             raise SettingsError(
                 f"REPORT_DIR {report_dir} cannot be written: {error.strerror}", "Set another"

@@ -46,8 +46,8 @@ def profile(options: ProfileOptions) -> None:
     refuse_carry(options, launcher)
     if options.dry_run:
         if options.baseline:
-            show_commands(process.plan(launcher.submit(_make_plain(_strip_values(job)), _NO_NSYS)))
-        _show_plan(_strip_values(job), launcher, carry=options.carry)
+            show_commands(process.plan(launcher.submit(_make_plain(strip_values(job)), _NO_NSYS)))
+        show_plan(strip_values(job), launcher, carry=options.carry)
         return
     _tell_unused(options)
     tell_left(settings.report_dir)
@@ -103,7 +103,7 @@ def _tell_unused(options: ProfileOptions) -> None:
         Progress().say("note: standard input does not reach the job: have it read a file")
 
 
-def _show_plan(job: Job, launcher: Launcher, *, carry: bool) -> None:
+def show_plan(job: Job, launcher: Launcher, *, carry: bool) -> None:
     """Print the commands of --dry-run, with the options of a typical nsys.
 
     The job's own nsys is not asked, because that would run something; nor is its image, whether it
@@ -149,7 +149,7 @@ def _make_plain(job: Job) -> Job:
     return dataclasses.replace(job, name=f"{job.name}-plain", profile=None, timed=is_marked)
 
 
-def _strip_values(job: Job) -> Job:
+def strip_values(job: Job) -> Job:
     """Return the job without the values of its variables."""
     return dataclasses.replace(job, env=dict.fromkeys(job.env, "***"))
 

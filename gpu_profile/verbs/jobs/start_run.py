@@ -23,6 +23,7 @@ def start_run(
     *,
     secrets: tuple[str, ...] = (),
     keep: bool = False,
+    progress: Progress | None = None,
 ) -> tuple[Runner, RunRecord]:
     """Submit the job that `make_job` returns for a run's name, and return the run.
 
@@ -37,7 +38,7 @@ def start_run(
             runner = Runner(
                 launcher=launcher,
                 directory=directory,
-                progress=Progress(),
+                progress=progress or Progress(),
                 keep=keep,
                 secrets=secrets,
                 nsys=settings.nsys,

@@ -18,12 +18,14 @@ _ENVIRONMENTS = (".venv", "venv")
 class BaseTree:
     """Where the base's code is, and where the change's is, which it stands for.
 
-    `title` is what readers see: "main (1a2b3c4)".
+    `title` is what readers see: "main (1a2b3c4)". `commit`: what a worktree in `root` holds while
+    open_tree runs; "" for a directory of --base-dir.
     """
 
     root: Path
     change: Path
     title: str
+    commit: str = ""
 
     def move_path(self, path_text: str) -> str:
         """Return a path in the change as the same one in the base; any other as it is."""
@@ -32,25 +34,34 @@ class BaseTree:
             return path_text
         return str(self.root / path.relative_to(self.change))
 
-
-@dataclass(frozen=True, kw_only=True)
-class _Commit:
-    root: Path
-    place: Path
-    commit: str
-    title: str
+    def holds(self, moved: str) -> bool:
+        """Return whether the base has what move_path named; a worktree need not be there yet."""
+        if not self.commit:
+            return Path(moved).exists()
+        name = Path(moved).relative_to(self.root).as_posix()
+        path = f"{self.commit}:{'' if name == '.' else name}"
+        return not _ask("-C", str(self.change), "cat-file", "-e", path).returncode
 
     @property
-    def add(self) -> Command:
+    def add(self) -> tuple[Command, ...]:
+        """The commands that make the worktree, with the virtual environments, which no commit
+        holds.
+        """
         # The repository's own hooks might build, or fetch from elsewhere.
         quiet = ("-c", "core.hooksPath=/dev/null")
-        words = ("worktree", "add", "--quiet", "--detach", str(self.place), self.commit)
-        return make_command("git", *quiet, "-C", str(self.root), *words)
+        words = ("worktree", "add", "--quiet", "--detach", str(self.root), self.commit)
+        links = (
+            make_command("ln", "-s", str(self.change / name), str(self.root / name))
+            for name in _ENVIRONMENTS
+            if (self.change / name / "pyvenv.cfg").is_file()
+            and not self.holds(str(self.root / name))
+        )
+        return make_command("git", *quiet, "-C", str(self.change), *words), *links
 
     @property
     def remove(self) -> Command:
-        words = ("worktree", "remove", "--force", str(self.place))
-        return make_command("git", "-C", str(self.root), *words)
+        words = ("worktree", "remove", "--force", str(self.root))
+        return make_command("git", "-C", str(self.change), *words)
 
 
 def name_tree(directory: str) -> BaseTree:
@@ -63,57 +74,55 @@ def name_tree(directory: str) -> BaseTree:
     return BaseTree(root=root, change=change.resolve(), title=root.name)
 
 
-def plan_tree(ref: str) -> tuple[BaseTree, tuple[Command, ...]]:
-    """Return the tree that open_tree(ref) would give, and its commands, for --dry-run."""
-    found = _find_commit(ref)
-    tree = BaseTree(root=found.place, change=found.root, title=found.title)
-    return tree, (found.add, found.remove)
-
-
-@contextlib.contextmanager
-def open_tree(ref: str) -> Iterator[None]:
-    """Check the base out where plan_tree(ref) says, below the repository's .git, for the body."""
-    found = _find_commit(ref)
-    found.place.parent.mkdir(parents=True, exist_ok=True)
-    _check(process.run(found.add), f"making a worktree of {found.title}")
-    try:
-        _link_environments(found)
-        Progress().say(f"the base is {found.title}, in {found.place} while this runs")
-        yield
-    finally:
-        process.run(found.remove)
-        with contextlib.suppress(OSError):  # another call may have its base there
-            found.place.parent.rmdir()
-
-
-def _find_commit(ref: str) -> _Commit:
-    """Return the commit in which the change left the base; without history, the base's latest."""
+def find_tree(ref: str) -> BaseTree:
+    """Return the tree of the commit in which the change left the base; without history, of the
+    base's latest. It is made by open_tree, below the repository's .git.
+    """
     top = _ask("rev-parse", "--show-toplevel")
     if top.returncode:
         hint = "Run it in one, or name the base's code by --base-dir"
         raise SettingsError(f"--base {ref}: here is no git repository: {top.said}", hint)
-    named = (
-        _ask("rev-parse", "--verify", "--quiet", "--end-of-options", f"{name}^{{commit}}")
-        for name in (ref, f"origin/{ref}")
-    )
-    latest = next((found.stdout.strip() for found in named if not found.returncode), "")
-    if not latest:
-        hint = f"`git fetch origin {ref}` brings a branch; a checkout in CI needs fetch-depth: 0"
-        raise SettingsError(f"--base {ref}: git knows no such commit", hint)
+    latest = _find_commit(ref)
     shared = _ask("merge-base", latest, "HEAD")
     commit = latest if shared.returncode else shared.stdout.strip()
     git = Path(_check(_ask("rev-parse", "--git-common-dir"), "asking git").stdout.strip())
-    place = git.resolve() / "gpu-profile" / f"base-{commit[:12]}-{os.getpid()}"
-    root = Path(top.stdout.strip()).resolve()
-    return _Commit(root=root, place=place, commit=commit, title=f"{ref} ({commit[:7]})")
+    root = git.resolve() / "gpu-profile" / f"base-{commit[:12]}-{os.getpid()}"
+    change = Path(top.stdout.strip()).resolve()
+    return BaseTree(root=root, change=change, title=f"{ref} ({commit[:7]})", commit=commit)
 
 
-def _link_environments(found: _Commit) -> None:
-    """Let the base use the change's virtual environment, which no commit holds."""
-    for name in _ENVIRONMENTS:
-        source, link = found.root / name, found.place / name
-        if (source / "pyvenv.cfg").is_file() and not link.exists():
-            link.symlink_to(source)
+def _find_commit(ref: str) -> str:
+    """Return the commit of a branch, a tag or a commit, here or at origin."""
+    for name in (ref, f"origin/{ref}"):
+        words = ("rev-parse", "--verify", "--quiet", "--end-of-options", f"{name}^{{commit}}")
+        commit = _ask(*words)
+        if not commit.returncode:
+            return commit.stdout.strip()
+    hint = f"`git fetch origin {ref}` brings a branch; a checkout in CI needs fetch-depth: 0"
+    raise SettingsError(f"--base {ref}: git knows no such commit", hint)
+
+
+@contextlib.contextmanager
+def open_tree(tree: BaseTree) -> Iterator[None]:
+    """Check the base of find_tree out for the body. Raises ToolError where something is there."""
+    if tree.root.exists():  # of a process that was killed, or of a container with the same number
+        hint = f"`git worktree remove --force {tree.root}` removes what no process uses"
+        raise ToolError(f"{tree.root} is there already", hint)
+    try:
+        for command in tree.add:
+            _check(process.run(command), f"making a worktree of {tree.title}")
+        Progress().say(f"the base is {tree.title}, in {tree.root} while this runs")
+        yield
+    finally:
+        _remove_tree(tree)
+
+
+def _remove_tree(tree: BaseTree) -> None:
+    removed = process.run(tree.remove) if tree.root.exists() else None
+    if removed and removed.returncode:
+        Progress().say(f"note: {tree.root} is left: {removed.said}; `{tree.remove}` removes it")
+    with contextlib.suppress(OSError):  # another call may have its base there
+        tree.root.parent.rmdir()
 
 
 def _ask(*words: str) -> Result:

@@ -2,6 +2,7 @@
 
 import contextlib
 import sys
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -11,21 +12,14 @@ from gpu_profile.cli.flags import at_least, load_settings
 from gpu_profile.cli.options.pull_request import CiOptions
 from gpu_profile.cli.paths import output_file
 from gpu_profile.cli.terminal import show_commands
-from gpu_profile.command import Command
 from gpu_profile.errors import GateError, ReportError, SettingsError
 from gpu_profile.printable import program_name
 from gpu_profile.progress import Progress
 from gpu_profile.redact import CommandLine
-from gpu_profile.verbs.jobs.profile import profile
-from gpu_profile.verbs.pull_request.base_tree import BaseTree, name_tree, open_tree, plan_tree
-from gpu_profile.verbs.pull_request.side_runs import (
-    BASE,
-    NEW,
-    Sides,
-    make_sides,
-    refuse_words,
-    run_sides,
-)
+from gpu_profile.runs.record import check_report_dir
+from gpu_profile.verbs.jobs.profile import show_plan, strip_values
+from gpu_profile.verbs.pull_request.base_tree import BaseTree, find_tree, name_tree, open_tree
+from gpu_profile.verbs.pull_request.side_runs import BASE, NEW, TITLES, Side, make_sides, run_sides
 
 if TYPE_CHECKING:  # numpy may begin only when the jobs have ended
     from gpu_profile.analysis.pull_request.result import CiResult
@@ -45,14 +39,13 @@ def ci(options: CiOptions) -> None:
         _write(_read_result(options), options, output)
         return
     _check(options)
-    tree, commands = _plan_base(options)
+    tree = _find_base(options)
     sides = make_sides(options, tree)
     if options.dry_run:
-        _show_plan(options, sides, commands)
+        _show_plan(options, sides, tree)
         return
-    with open_tree(options.base) if options.base else contextlib.nullcontext():
-        if tree:
-            refuse_words(options.words, tree)
+    check_report_dir(load_settings(options).report_dir)
+    with open_tree(tree) if tree and tree.commit else contextlib.nullcontext():
         directories = run_sides(sides, options.pairs)
     title = tree.title if tree else options.base_image
     # The jobs had their environment before this: numpy is imported here, with one thread.
@@ -82,20 +75,25 @@ def _check(options: CiOptions) -> None:
     at_least("--pairs", options.pairs, _FEWEST_PAIRS)
 
 
-def _plan_base(options: CiOptions) -> tuple[BaseTree | None, tuple[Command, ...]]:
-    """Return where the base's code is, None in an image, and the commands that make it."""
+def _find_base(options: CiOptions) -> BaseTree | None:
+    """Return where the base's code is; None in an image."""
     if options.base:
-        return plan_tree(options.base)
-    return (name_tree(options.base_dir) if options.base_dir else None), ()
+        return find_tree(options.base)
+    return name_tree(options.base_dir) if options.base_dir else None
 
 
-def _show_plan(options: CiOptions, sides: Sides, commands: tuple[Command, ...]) -> None:
+def _show_plan(options: CiOptions, sides: Mapping[str, Side], tree: BaseTree | None) -> None:
     """Print the commands of one run of each side, and those that make and remove the base."""
-    show_commands(commands[:1])
-    for side, words in ((BASE, "the base"), (NEW, "the change")):
-        print(f"# {words}, {options.pairs} times, in turns with the other")
-        profile(sides.name_run(side, 1))
-    show_commands(commands[1:])
+    is_worktree = tree is not None and bool(tree.commit)
+    if tree and is_worktree:
+        show_commands(tree.add)
+    for name in (BASE, NEW):
+        print(f"# {TITLES[name]}, {options.pairs} times, in turns with the other")
+        side = sides[name]
+        job = replace(side.job, name=side.name_run(1))
+        show_plan(strip_values(job), side.launcher, carry=False)
+    if tree and is_worktree:
+        show_commands([tree.remove])
 
 
 def _read_result(options: CiOptions) -> "CiResult":

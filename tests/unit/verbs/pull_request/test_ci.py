@@ -31,6 +31,7 @@ def repository(tmp_path_factory: pytest.TempPathFactory) -> Path:
     git(folder, "add", "--all")
     git(folder, "commit", "--quiet", "--message=base")
     git(folder, "switch", "--quiet", "--create=change")
+    (folder / "made").mkdir()
     (folder / "train.py").write_text("print(2)\n")
     git(folder, "commit", "--quiet", "--all", "--message=change")
     (folder / ".env").write_text(f"REPORT_DIR={folder}/runs\n")
@@ -51,7 +52,10 @@ def repository(tmp_path_factory: pytest.TempPathFactory) -> Path:
         ("--base --output=x -- x", 2, "git knows no such commit"),
         ("--base-dir gone -- x", 2, "there is no such directory"),
         ("--base main -- python3 {here}/train.py", 2, "which is the change's file in both runs"),
+        ("--base main --dry-run -- python3 {here}/train.py", 2, "the change's file in both runs"),
         ("--base main --workdir /usr -- x", 2, "so both sides run the same code"),
+        ("--base main --workdir made -- x", 2, "made is not in the base, main ("),
+        ("--base main -- x", 2, "runs does not exist. Create it, or set another"),
         ("--result gone.json", 6, "--result gone.json: No such file"),
         ("--result train.py", 6, "the file is no result of ci"),
     ],
@@ -66,10 +70,13 @@ def test_what_cannot_be_judged_is_refused(
     assert done.stderr.splitlines()[-1].startswith("error: ")
     assert "Traceback" not in done.stderr
     assert not (repository / "runs").exists()
+    assert not (repository / ".git" / "gpu-profile").exists()
 
 
 def test_a_plan_shows_both_sides_and_their_directories(repository: Path) -> None:
-    (repository / ".venv").mkdir(exist_ok=True)
+    environment = repository / ".venv"
+    environment.mkdir(exist_ok=True)
+    (environment / "pyvenv.cfg").touch()
     shown = invoke(
         *("ci", "--dry-run", "--base=main", "--on=host", "--workdir=.", "--env=A=b", "--"),
         *("python3", "train.py"),
@@ -80,9 +87,22 @@ def test_a_plan_shows_both_sides_and_their_directories(repository: Path) -> None
     (first, second) = (part.split("\n")[0] for part in shown.split('"cwd": "')[1:])
     assert first.startswith(f"{base}/base-")
     assert second.startswith(".")
+    assert f"ln -s {environment} {base}/base-" in shown
     assert "# the base, 6 times, in turns with the other" in shown
     assert f"worktree remove --force {base}/base-" in shown.splitlines()[-1]
     assert not base.exists()
+    (of_base, of_change) = (
+        line
+        for line in invoke(
+            *("ci", "--dry-run", "--base=main", "--on=docker", "--", "python3", "train.py"),
+            directory=repository,
+        ).stdout.splitlines()
+        if line.startswith("docker run --detach")
+    )
+    assert f",source={base}/base-" in of_base
+    assert f",source={repository},target={repository} " in of_change
+    for line in (of_base, of_change):  # the command finds the same paths
+        assert f",target={repository} --workdir={repository} " in line
 
 
 def test_without_a_repository_a_directory_is_the_base(tmp_path: Path) -> None:
@@ -97,6 +117,8 @@ def test_without_a_repository_a_directory_is_the_base(tmp_path: Path) -> None:
     )
     assert done.returncode == 0, done.stderr
     assert f'"cwd": "{tmp_path}/old"' in done.stdout
+    done = invoke(*words, "--base-dir=~", "--on=docker", "--", "x", directory=tmp_path / "new")
+    assert (done.returncode, "is the home directory" in done.stderr) == (2, True)
     done = invoke(*words, "--base-image=a:1", "--on=docker", "--", "x", directory=tmp_path / "new")
     assert "a:1" in done.stdout
 
