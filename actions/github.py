@@ -8,6 +8,7 @@ GITHUB_API_URL, GITHUB_REPOSITORY and GITHUB_TOKEN are the runner's.
 
 import io
 import json
+import lzma
 import os
 import re
 import sys
@@ -15,16 +16,26 @@ import urllib.error
 import urllib.parse
 import urllib.request
 import zipfile
+import zlib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 MEMBER = "ci.json"
 MOST_BYTES = 1 << 20
+MOST_ANSWER = 32 << 20
+"""A page of 100 pull requests or comments, each with a text of at most 65,536 characters."""
 MOST_PAGES, PAGE = 10, 100
 MOST_PULLS = 3
 MARK = "<!-- gpu-profile ci -->"
 AUTHOR = "github-actions[bot]"
+
+
+UNREADABLE = (
+    *(zipfile.BadZipFile, zlib.error, lzma.LZMAError, OSError, EOFError),
+    *(KeyError, ValueError, NotImplementedError, RuntimeError),
+)
+"""What zipfile raises for a damaged or encrypted archive, in each of its four methods."""
 
 
 class Refusal(Exception):
@@ -32,7 +43,7 @@ class Refusal(Exception):
 
 
 def send(method: str, path: str, body: object | None = None) -> bytes:
-    """Call the API and return its answer, of at most 4 MB."""
+    """Call the API and return its answer, of at most 32 MB."""
     data = None if body is None else json.dumps(body).encode()
     url = f"{os.environ['GITHUB_API_URL']}/repos/{os.environ['GITHUB_REPOSITORY']}/{path}"
     request = urllib.request.Request(url, data=data, method=method)
@@ -41,11 +52,11 @@ def send(method: str, path: str, body: object | None = None) -> bytes:
     request.add_unredirected_header("Authorization", f"Bearer {os.environ['GITHUB_TOKEN']}")
     try:
         with urllib.request.urlopen(request, timeout=60) as answer:
-            text: bytes = answer.read(4 * MOST_BYTES + 1)
+            text: bytes = answer.read(MOST_ANSWER + 1)
     except (urllib.error.URLError, OSError) as error:
         raise Refusal(f"{method} {path}: {error}") from error
-    if len(text) > 4 * MOST_BYTES:
-        raise Refusal(f"{method} {path}: the answer has more than 4 MB")
+    if len(text) > MOST_ANSWER:
+        raise Refusal(f"{method} {path}: the answer has more than 32 MB")
     return text
 
 
@@ -75,7 +86,7 @@ def fetch(run_id: str, artifact: str, target: Path) -> None:
     try:
         with zipfile.ZipFile(io.BytesIO(data)) as archive, archive.open(MEMBER) as member:
             text = member.read(MOST_BYTES + 1)
-    except (zipfile.BadZipFile, KeyError, NotImplementedError, RuntimeError, EOFError) as error:
+    except UNREADABLE as error:
         raise Refusal(f"artifact {artifact!r} holds no readable {MEMBER}") from error
     if len(text) > MOST_BYTES:
         raise Refusal(f"{MEMBER} of artifact {artifact!r} has more than {MOST_BYTES} bytes")

@@ -8,8 +8,9 @@ trap 'rm -rf -- "$work"' EXIT
 
 prepare() {
   [[ -z ${GPU_PROFILE-} ]] || return 0
-  python3 -m venv "$work/venv"
-  "$work/venv/bin/python" -m pip install --quiet --disable-pip-version-check \
+  # -I: no module of the working directory, which the change may have written, stands in for these
+  python3 -I -m venv "$work/venv"
+  "$work/venv/bin/python" -I -m pip install --quiet --disable-pip-version-check \
     --require-hashes -r "$here/requirements.txt"
 }
 

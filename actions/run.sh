@@ -16,6 +16,8 @@ command=(-- bash -c "$GP_COMMAND")
 
 prepare
 mkdir -p -- "$output"
+# An answer of an earlier run, or of the change's own files, is none of this run.
+rm -f -- "$output"/ci.{json,txt,md,xml}
 # The runner obeys lines such as ::add-mask::, and names of kernels come from the program.
 token=$(od -An -N16 -tx1 /dev/urandom | tr -d ' \n')
 echo "::stop-commands::$token"

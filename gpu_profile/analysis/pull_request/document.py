@@ -16,7 +16,8 @@ from gpu_profile.printable import printable_json
 
 MOST_BYTES = 1 << 20
 """A result has some kB: the names of kernels are most of it."""
-_MOST_MS = 1e9
+_LEAST_MS, _MOST_MS = 1e-6, 1e9
+"""A nanosecond, as the reports count, and eleven days; ratios of these have an exponential."""
 _AGAIN = "It is what `ci --format json` writes: make it again"
 
 
@@ -67,8 +68,10 @@ def _find_fault_of_figure(figure: Figure) -> str:
         return f"no 1 to {MOST_PAIRS} pairs of runs"
     if not all(map(_is_time, (*figure.base_ms, *figure.new_ms))):
         return "an impossible time"
+    if figure.fewest < 0:
+        return "an impossible number of steps"
     return "" if 0 <= figure.fail_over < _MOST_MS else "an impossible threshold"
 
 
 def _is_time(ms: float) -> bool:
-    return math.isfinite(ms) and 0 <= ms < _MOST_MS
+    return math.isfinite(ms) and (ms == 0 or _LEAST_MS <= ms < _MOST_MS)

@@ -66,6 +66,8 @@ class Figure:
         if self.fewest < FEWEST:
             return f"{FEWEST - self.fewest} more steps in each run would decide the {self.title}"
         difference = self.difference
+        if min(*self.base_ms, *self.new_ms) <= 0:
+            return f"no pairs decide the {self.title}: it is 0 in most steps of a run"
         if difference is None:
             return f"{FEWEST_PAIRS} pairs at least would decide the {self.title}"
         change = max(difference.change, self.fail_over)
@@ -94,7 +96,7 @@ class Figure:
         medians = f"{before:.3f} -> {after:.3f} ms a step"
         difference = self.difference
         if difference is None:
-            return f"{self.title}: undecided, {medians}, steps or pairs are too few"
+            return f"{self.title}: undecided, {medians}, {self.describe_need()}"
         return (
             f"{self.title}: {self.words}, {100 * difference.change:+.2f} % ({medians};"
             f" noise {100 * difference.noise:.2f} %, threshold {100 * self.fail_over:g} %)"

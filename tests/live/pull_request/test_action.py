@@ -86,6 +86,8 @@ def code(tmp_path: Path) -> Path:
     git(folder, "init", "--quiet", "--initial-branch=main")
     (folder / "train.py").write_text(TRAIN)
     (tmp_path / "runs").mkdir()
+    (folder / "out").mkdir()
+    (folder / "out" / "ci.json").write_text("of an earlier run")
     (folder / "extra.py").write_text(QUICK)
     (folder / ".gitignore").write_text("made.sqlite\n__pycache__\nout\n")
     git(folder, "add", "--all")
@@ -170,6 +172,8 @@ RESULT = {
     ],
 }
 GOOD = pack({"ci.json": json.dumps(RESULT).encode()})
+DATA = 30 + len("ci.json")
+"""Where the member's compressed bytes begin, behind the header and the name."""
 
 
 @pytest.mark.parametrize(
@@ -177,6 +181,7 @@ GOOD = pack({"ci.json": json.dumps(RESULT).encode()})
     [
         (b"", {}, "has no artifact 'gpu-profile-ci'"),
         (b"no zip", {}, "holds no readable ci.json"),
+        (GOOD[:DATA] + b"\xff" + GOOD[DATA + 1 :], {}, "holds no readable ci.json"),
         (pack({"../ci.json": b"{}"}), {}, "holds no readable ci.json"),
         (pack({"ci.json": b" " * (1 << 22)}), {}, "more than 1048576 bytes"),
         (pack({"ci.json": b"[]"}), {}, "the file is no result of ci"),

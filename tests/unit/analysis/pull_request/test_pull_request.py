@@ -58,6 +58,9 @@ def test_what_noise_hides_is_undecided_and_says_what_would_decide() -> None:
     assert few.describe_need() == "2 more steps in each run would decide the wall time"
     two = replace(noisy, base_ms=(1, 1), new_ms=(2, 2))
     assert two.describe_need() == "3 pairs at least would decide the wall time"
+    idle = replace(noisy, metric="gpu", base_ms=(0, 0, 0))
+    assert idle.describe_need() == "no pairs decide the GPU time: it is 0 in most steps of a run"
+    assert "GPU time: undecided, 0.000 -> 11.833 ms a step, no pairs decide" in str(idle)
 
 
 def test_a_comment_has_15_lines_whatever_names_say() -> None:
@@ -101,6 +104,8 @@ def test_a_result_is_read_again_without_its_command() -> None:
         ("figures.0.base_ms", [1.0], "no 1 to 100 pairs"),
         ("figures.0.base_ms", [-1.0] * 6, "an impossible time"),
         ("figures.0.base_ms", [1e300] * 6, "an impossible time"),
+        ("figures.0.base_ms", [1e-300, 1e8, 1, 1, 1, 1], "an impossible time"),
+        ("figures.0.fewest", -(10**18), "an impossible number of steps"),
         ("figures.0.base_ms", "fast", "Expected `array`"),
         ("figures.0.fail_over", 1e300, "an impossible threshold"),
         ("changes", [{"kind": "k", "name": "n", "base_ms": 1, "new_ms": 2}] * 13, "more than 12"),
