@@ -21,8 +21,8 @@ _TO_SCRIPT = re.compile(r"(?:R?B|BR?):(?:SIG)?([A-Z]+\d?|\d+)(?:@\d+)?$")
 _STOPPING = """\
 rm -f "$run"/.step-*
 
-# {warned} USR2: `invoke stop`. Steps are told first, so that
-# nsys finalises, and then what else runs.
+# {warned} USR2: `invoke stop`. Steps are ended first, so that
+# nsys finalises, and then all else that runs.
 step=
 finish() {{
     signalled=1
@@ -72,7 +72,7 @@ class UserScript:
         ours = "".join(f"#SBATCH {line}\n" for line in self._list_directives(directory))
         head = HEAD.format(run=shlex.quote(directory))
         call = " \\\n    ".join(map(" ".join, self._list_call(job, plan)))
-        what = f"# {self.script.name} as it is: in it, srun, mpirun and torchrun start nsys."
+        what = f"# Runs {self.script.name} as it is; srun, mpirun and torchrun in it start nsys."
         run = f"{what}\nset -m\n{call} &\nset +m\n"
         end = _END.format(name=shlex.quote(self.script.name))
         return f"{ours}\n{head}{self._render_stop()}\n{run}{WAIT}{end}"

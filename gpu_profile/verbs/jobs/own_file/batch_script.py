@@ -26,14 +26,14 @@ def read_script(options: ProfileOptions, text: str) -> BatchScript:
     """Return the script of --manifest. Raises SettingsError for flags that it decides."""
     others = (option for option in LAUNCHER_OPTIONS if option.name not in _OF_SUBMITTING)
     given = {f"--{option.name}": options.value_of(option) for option in others}
-    of_objects = {
+    without_meaning = {
         "--container": options.container,
         "--template": options.template,
         "--yes": options.yes,
     }
     may_be_given = {"--gpus": False, "--gpus-per-node": False}  # not every script asks for them
     refuse_decided(options, {**given, **may_be_given})
-    for flag in (flag for flag, value in of_objects.items() if value):
+    for flag in (flag for flag, value in without_meaning.items() if value):
         raise SettingsError(f"{flag} means nothing for a batch script", "Leave it out")
     name = Path(options.manifest).name
     return BatchScript(name=name, text=text, mark=find_mark(text), words=tuple(options.words))
