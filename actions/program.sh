@@ -18,6 +18,6 @@ gpu_profile() {
   if [[ -n ${GPU_PROFILE-} ]]; then
     "$GPU_PROFILE" "$@"
   else
-    PYTHONPATH=$here "$work/venv/bin/python" "$here/actions/gpu-profile" "$@"
+    "$work/venv/bin/python" "$here/gpu_profile" "$@"
   fi
 }

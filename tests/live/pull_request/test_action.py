@@ -67,8 +67,7 @@ def start(script: str, directory: Path, **env: str) -> subprocess.CompletedProce
 def program(tmp_path: Path) -> str:
     """The command of this checkout, with the packages that are here."""
     script = tmp_path / "program"
-    call = f'exec "{sys.executable}" "{ROOT}/actions/gpu-profile" "$@"'
-    script.write_text(f'#!/bin/sh\nPYTHONPATH="{ROOT}" {call}\n')
+    script.write_text(f'#!/bin/sh\nexec "{sys.executable}" "{ROOT}/gpu_profile" "$@"\n')
     script.chmod(0o755)
     return str(script)
 
