@@ -83,7 +83,11 @@ async def _serve(chosen: argparse.Namespace) -> None:
     turning = asyncio.create_task(_run_engine(engine))
     port = server.sockets[0].getsockname()[1]
     start = time.time()
-    lines = await _load(port, chosen.requests, chosen.users)
+    loading = asyncio.create_task(_load(port, chosen.requests, chosen.users))
+    await asyncio.wait((turning, loading), return_when=asyncio.FIRST_COMPLETED)
+    if turning.done():
+        await turning  # raises the engine's error: the users would wait for tokens without an end
+    lines = await loading
     turning.cancel()
     server.close()
     text = "".join(json.dumps(line) + "\n" for line in lines)
