@@ -7,100 +7,131 @@ Planted causes, of which one at a time is on:
     long_prefill  a whole prompt is read in one iteration
     graph_miss    batches above 2 have no CUDA graph
     small_copies  each number is copied to the GPU alone
+
+Variants, which are no causes:
+
+    eager         no CUDA graph at all
+    speculative   tokens are drafted by the first layers, and verified
+    overlap       the tokens of an iteration are read when the next one was launched
+    elsewhere     prompts are read on another GPU: what comes here only decodes
 """
 
-import json
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from pathlib import Path
 
 import torch
 from model import CachedGpt
+from passes import CHUNK, LONGEST, SIZES, SLOTS, Passes
 
 CAUSES = ("host_gap", "detokenize", "long_prefill", "graph_miss", "small_copies")
-SLOTS, LONGEST, CHUNK = 16, 1024, 64
-SIZES = (1, 2, 4, 8, 16)
+VARIANTS = ("eager", "speculative", "overlap", "elsewhere")
 GAP_S, WORDS = 0.002, 400
 
 
 @dataclass
 class Request:
-    """A request: the tokens that came, and those that it gets. `tell` is called with each."""
+    """A request: the tokens that came, and those that it gets. `issued`: tokens that are launched,
+    of which the last one may not have come yet.
+    """
 
+    id: int
     prompt: list[int]
     wanted: int
-    tell: Callable[[int], None]
     slot: int = -1
     read: int = 0
+    issued: int = 0
     told: list[int] = field(default_factory=list)
+
+    @property
+    def reads(self) -> bool:
+        return self.read < len(self.prompt)
+
+
+@dataclass
+class Launched:
+    """An iteration: a tensor with the tokens of each pass, and whose they are."""
+
+    chosen: list[torch.Tensor]
+    requests: list[Request]
+    is_drafted: bool = False
+    done: torch.cuda.Event | None = None
 
 
 @dataclass
 class Engine:
-    """`marks`: iterations are marked as vLLM does it. `log`: a file with a line an iteration, in
-    Unix time, which scores what is found in a recording.
+    """`tell` gets the (id, token, is the last one) of each iteration. `marks`: iterations are
+    marked as vLLM does it. `lines`: the engine's own log, in Unix time.
     """
 
     device: str
-    cause: str = ""
+    tell: Callable[[list[tuple[int, int, bool]]], None]
     marks: bool = True
-    log: Path | None = None
     layers: int = 8
     width: int = 512
+    speculative: bool = False
+    cause: str = ""
+    lines: list[dict[str, object]] = field(default_factory=list)
     waiting: list[Request] = field(default_factory=list)
     running: list[Request] = field(default_factory=list)
+    flying: Launched | None = None
 
     def __post_init__(self) -> None:
         torch.manual_seed(0)
         model = CachedGpt(self.layers, self.width, SLOTS + 1, LONGEST)
         kind = torch.float32 if self.device == "cpu" else torch.bfloat16
-        self.model = model.to(self.device, kind).eval()
+        model = model.to(self.device, kind).eval()
+        self.passes = Passes(model, self.device, speculative=self.speculative)
         self.free = list(range(SLOTS))
-        self.graphs = dict[int, tuple[torch.cuda.CUDAGraph, list[torch.Tensor]]]()
-        self.lines = self.log.open("w", buffering=1) if self.log else None
-        if self.device != "cpu":
-            self._capture()
-
-    def _capture(self) -> None:
-        """Capture a decode step of each size; the cache's last slot takes what is padded."""
-        for size in (size for size in SIZES if self.cause != "graph_miss" or size <= 2):
-            inputs = [torch.zeros(size, 1, dtype=torch.long, device=self.device) for _ in range(2)]
-            inputs.insert(1, torch.full((size,), SLOTS, device=self.device))
-            with torch.no_grad():
-                for _ in range(3):
-                    self.model(*inputs)
-                graph = torch.cuda.CUDAGraph()
-                with torch.cuda.graph(graph):
-                    inputs.append(self.model(*inputs))
-            self.graphs[size] = graph, inputs
 
     def submit(self, request: Request) -> None:
         self.waiting.append(request)
 
-    @torch.no_grad()
     def step(self) -> bool:
         """One iteration; False without a request."""
-        while self.waiting and self.free:
-            self.running.append(self.waiting.pop(0))
-            self.running[-1].slot = self.free.pop()
-        if not self.running:
+        self._admit()
+        prompts = [one for one in self.running if one.reads][:1]
+        decoding = [one for one in self.running if not one.reads and one.issued < one.wanted]
+        if not prompts and not decoding and self.flying is None:
             return False
-        prompts = [one for one in self.running if one.read < len(one.prompt)][:1]
-        decoding = [one for one in self.running if one.read >= len(one.prompt)]
-        sizes = [self._next_chunk(one) for one in prompts]
-        with self._mark(len(prompts), sum(sizes), len(decoding)):
-            chosen = [
-                self._read_prompt(one, size) for one, size in zip(prompts, sizes, strict=True)
-            ]
-            chosen += [self._decode(decoding)] if decoding else []
-            tokens = torch.cat(chosen).tolist()
-        for one, token in zip([*prompts, *decoding], tokens, strict=True):
-            self._tell(one, token)
+        launched = self._launch(prompts, decoding) if prompts or decoding else None
+        if self.cause == "overlap":
+            launched, self.flying = self.flying, launched
+            if launched:
+                self._tell(launched, _read(launched))
+        elif self.flying:  # of an overlapped turn before
+            self._tell(self.flying, _read(self.flying))
+            self.flying = None
         if self.cause == "host_gap":
             _work(GAP_S)
         return True
+
+    def _admit(self) -> None:
+        while self.waiting and self.free:
+            one = self.waiting.pop(0)
+            one.slot = self.free.pop()
+            if self.cause == "elsewhere":
+                one.read, one.issued, one.told = len(one.prompt), 1, [0]
+            self.running.append(one)
+
+    def _launch(self, prompts: list[Request], decoding: list[Request]) -> Launched | None:
+        """Launch an iteration; its tokens are read and told at once, unless they overlap."""
+        sizes = [self._next_chunk(one) for one in prompts]
+        with self._mark(len(prompts), sum(sizes), len(decoding)):
+            launched = Launched([], [*prompts, *decoding], self.cause == "speculative")
+            for one, size in zip(prompts, sizes, strict=True):
+                launched.chosen.append(self._read_prompt(one, size))
+            if decoding:
+                launched.chosen.append(self._decode(decoding))
+            launched.requests = [one for one in launched.requests if not one.reads]
+            for one in launched.requests:
+                one.issued += 1
+            if self.cause == "overlap":
+                return _copy_later(launched)
+            tokens = _read(launched)
+        self._tell(launched, tokens)
+        return None
 
     def _next_chunk(self, one: Request) -> int:
         left = len(one.prompt) - one.read
@@ -115,51 +146,85 @@ class Engine:
         yield
         if marks:
             torch.cuda.nvtx.range_pop()
-        if self.lines:
-            kind = "mixed" if prompts and decoding else "prefill" if prompts else "decode"
-            batch = prompts + decoding
-            line = {"start": start, "end": time.time(), "kind": kind, "batch": batch}
-            self.lines.write(json.dumps(line) + "\n")
+        kind = "mixed" if prompts and decoding else "prefill" if prompts else "decode"
+        line = {"start": start, "end": time.time(), "kind": kind, "batch": prompts + decoding}
+        self.lines.append({**line, "cause": self.cause})
 
     def _read_prompt(self, one: Request, size: int) -> torch.Tensor:
-        places = torch.arange(one.read, one.read + size)[None]
-        tokens = torch.tensor([one.prompt[one.read : one.read + size]])
+        full = size if size > CHUNK or self.cause == "eager" else CHUNK
+        tokens = one.prompt[one.read : one.read + size]
+        places = list(range(one.read, one.read + size))
+        padding = full - size
+        rows = (
+            [one.slot] * full,
+            tokens + [0] * padding,
+            places + [LONGEST - 1] * padding,
+            [size - 1] * full,
+        )
         one.read += size
-        slots = torch.tensor([one.slot])
-        return self.model(*(part.to(self.device) for part in (tokens, slots, places)))
+        captured = CHUNK if full == CHUNK and self.cause != "eager" else 0
+        return self.passes.run(self.passes.read, captured, rows)
 
     def _decode(self, decoding: list[Request]) -> torch.Tensor:
-        columns = (
-            [one.told[-1] for one in decoding],
-            [one.slot for one in decoding],
-            [len(one.prompt) + len(one.told) - 1 for one in decoding],
+        many = len(decoding)
+        captured = self.cause != "eager" and not (self.cause == "graph_miss" and many > 2)
+        size = next(size for size in SIZES if size >= many) if captured else 0
+        padding = max(size, many) - many
+        rows = (
+            [one.slot for one in decoding] + [SLOTS] * padding,
+            [len(one.prompt) + one.issued - 1 for one in decoding] + [0] * padding,
         )
-        size = next((size for size in self.graphs if size >= len(decoding)), 0)
-        if not size:
-            tokens, slots, places = (self._copy(column) for column in columns)
-            return self.model(tokens[:, None], slots, places[:, None])
-        graph, (tokens, slots, places, chosen) = self.graphs[size]
-        slots.fill_(SLOTS)
-        for target, column in zip((tokens, slots, places), columns, strict=True):
-            target.view(-1)[: len(decoding)].copy_(self._copy(column))
-        graph.replay()
-        return chosen[: len(decoding)]
+        if self.cause == "speculative":
+            self.passes.run(self.passes.draft, size, rows)
+            return self.passes.run(self.passes.verify, size, rows)[:many]
+        copies = self.cause == "small_copies"
+        return self.passes.run(self.passes.decode, size, rows, one_by_one=copies)[:many]
 
-    def _copy(self, column: list[int]) -> torch.Tensor:
-        if self.cause == "small_copies":
-            return torch.cat([torch.tensor([value]).to(self.device) for value in column])
-        return torch.tensor(column).to(self.device)
+    def _tell(self, launched: Launched, tokens: list[list[int]]) -> None:
+        told = list[tuple[int, int, bool]]()
+        for one, chosen in zip(launched.requests, tokens, strict=True):
+            for token in chosen[: one.wanted - len(one.told)]:
+                one.told.append(token)
+                told.append((one.id, token, len(one.told) == one.wanted))
+                if self.cause == "detokenize":
+                    make_text(token)
+            if launched.is_drafted:
+                one.issued = len(one.told)
+            if len(one.told) == one.wanted:
+                self.running.remove(one)
+                self.free.append(one.slot)
+        if told:
+            self.tell(told)
 
-    def _tell(self, one: Request, token: int) -> None:
-        if one.read < len(one.prompt):
-            return
-        one.told.append(token)
-        if self.cause == "detokenize":
-            " ".join(sorted(map(str, range(WORDS)), key=len)).upper()
-        one.tell(token)
-        if len(one.told) == one.wanted:
-            self.running.remove(one)
-            self.free.append(one.slot)
+
+def _copy_later(launched: Launched) -> Launched:
+    """The iteration with a copy of its tokens behind it, for which nobody waits yet."""
+    tokens = torch.cat(launched.chosen)
+    if tokens.device.type == "cpu":
+        return Launched([tokens.clone()], launched.requests)
+    host = torch.empty(tokens.shape, dtype=tokens.dtype, pin_memory=True)
+    host.copy_(tokens, non_blocking=True)
+    done = torch.cuda.Event()
+    done.record()
+    return Launched([host], launched.requests, done=done)
+
+
+def _read(launched: Launched) -> list[list[int]]:
+    """Wait for the tokens; those of each request."""
+    if launched.done:
+        launched.done.synchronize()
+    if not launched.is_drafted:
+        rows = [[0, token] for token in torch.cat(launched.chosen).tolist()]
+    else:
+        parts = [chosen.tolist() for chosen in launched.chosen]
+        rows = [row if isinstance(row, list) else [0, row] for part in parts for row in part]
+    # A chunk that does not end its prompt has a token, too, which nobody wants.
+    return [row[1 : 2 + row[0]] for row in rows[len(rows) - len(launched.requests) :]]
+
+
+def make_text(token: int) -> str:
+    """A stand-in for a detokenizer: some 0.1 ms of Python."""
+    return " ".join(sorted(map(str, range(token % 7, WORDS)), key=len)).upper()
 
 
 def _work(seconds: float) -> None:

@@ -1,114 +1,141 @@
 """Serve the engine over HTTP on loopback, and load it with a closed loop.
 
-    python3 bench/serving/programs/server.py --device cuda --out DIR [--cause host_gap]
+    python3 bench/serving/programs/server.py --out DIR [--turns healthy,host_gap] [--repeat 3]
 
-DIR gets steps.jsonl (the engine's own log, which ../score.py holds against a recording) and
-requests.jsonl (for `diagnose --requests`). Without `--cause` the server is healthy. To record it:
+DIR gets steps.jsonl (the engine's own log, which ../score.py holds against a recording),
+requests.jsonl (for `diagnose --requests`), and turns.jsonl: what an iteration took in each turn.
+A turn is `healthy`, one of the planted causes or variants of engine.py, or `two_models`: two
+engines in one process. To record one:
 
     ./inv profile --on host --name healthy -- python3 bench/serving/programs/server.py --out DIR
     ./inv diagnose --run healthy --requests DIR/requests.jsonl
+
+`--windows` begins and ends a recording of `--capture-range=cudaProfilerApi` around each turn.
 """
 
 import argparse
-import asyncio
 import json
-import random
+import select
+import statistics
+import subprocess
+import sys
 import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from itertools import pairwise
+from multiprocessing import Pipe
+from multiprocessing.connection import Connection
 from pathlib import Path
 
-from engine import CAUSES, CHUNK, Engine, Request
+import torch
+from engine import CAUSES, VARIANTS, Engine, Request
 
-MOST_BODY = 1 << 20
+HEALTHY, TWO_MODELS = "healthy", "two_models"
+TURNS = (HEALTHY, *CAUSES, *VARIANTS, TWO_MODELS)
+IDLE_S = 0.001
 
 
-async def _run_engine(engine: Engine) -> None:
-    """Iterate as long as there are requests; the loop answers others in between."""
+def _start_api() -> tuple[Connection, "subprocess.Popen[bytes]"]:
+    ours, theirs = Pipe()
+    script = str(Path(__file__).with_name("api.py"))
+    words = [sys.executable, script, str(theirs.fileno())]
+    api = subprocess.Popen(words, pass_fds=[theirs.fileno()])
+    theirs.close()
+    return ours, api
+
+
+def serve_load(
+    engines: Sequence[Engine], api: Connection, requests: int, users: int
+) -> list[dict[str, object]]:
+    """Iterate until the API server tells that its load is answered."""
+    api.send((requests, users))
     while True:
-        await asyncio.sleep(0 if engine.step() else 0.001)
+        worked = [engine.step() for engine in engines]
+        while select.select([api], [], [], 0 if any(worked) else IDLE_S)[0]:
+            message = api.recv()
+            if isinstance(message, list):
+                return message
+            engines[message[0] % len(engines)].submit(Request(*message))
 
 
-async def _read_body(reader: asyncio.StreamReader) -> bytes:
-    head = await reader.readuntil(b"\r\n\r\n")
-    fields = dict(line.lower().split(b": ", 1) for line in head.split(b"\r\n")[1:-2])
-    return await reader.readexactly(min(MOST_BODY, int(fields[b"content-length"])))
+@contextmanager
+def _window(wanted: bool) -> Iterator[None]:
+    if wanted:
+        torch.cuda.synchronize()
+        torch.cuda.profiler.start()
+    yield
+    if wanted:
+        torch.cuda.synchronize()
+        torch.cuda.profiler.stop()
 
 
-async def _answer(
-    engine: Engine, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
-) -> None:
-    """Answer one POST: a line a token."""
-    body = json.loads(await _read_body(reader))
-    told = asyncio.Queue[int]()
-    engine.submit(Request(body["prompt"], body["tokens"], told.put_nowait))
-    writer.write(b"HTTP/1.1 200 OK\r\nConnection: close\r\n\r\n")
-    for _ in range(body["tokens"]):
-        writer.write(b"%d\n" % await told.get())
-    await writer.drain()
-    writer.close()
+def sum_up(lines: Sequence[dict[str, object]]) -> dict[str, object]:
+    """The mean of all iterations, and the median of those that decode (ms)."""
+    starts = [float(str(line["start"])) for line in lines]
+    times = [1e3 * (after - start) for start, after in pairwise(starts)]
+    kinds = [str(line["kind"]) for line in lines]
+    found: dict[str, object] = {"iterations": len(lines), "mean_ms": statistics.fmean(times)}
+    for kind in ("decode", "mixed"):
+        of_kind = [time for time, own in zip(times, kinds, strict=False) if own == kind]
+        found[f"{kind}_ms"] = statistics.median(of_kind) if of_kind else None
+    return found
 
 
-async def _ask(port: int, number: int, draw: random.Random) -> dict[str, object]:
-    """Send one request; its times in Unix seconds."""
-    prompt = [draw.randrange(8192) for _ in range(draw.choice((16, CHUNK, 400)))]
-    body = json.dumps({"prompt": prompt, "tokens": draw.randint(8, 32)}).encode()
-    reader, writer = await asyncio.open_connection("127.0.0.1", port)
-    arrival = time.time()
-    writer.write(b"POST / HTTP/1.1\r\nContent-Length: %d\r\n\r\n" % len(body) + body)
-    await reader.readuntil(b"\r\n\r\n")
-    times = [time.time() async for _ in reader]
-    writer.close()
-    line = {"id": str(number), "arrival": arrival, "first_token": times[0], "end": times[-1]}
-    return {**line, "tokens": len(times)}
-
-
-async def _load(port: int, requests: int, users: int) -> list[dict[str, object]]:
-    """Users that send a request when the one before is answered."""
-    numbers, lines = iter(range(requests)), list[dict[str, object]]()
-
-    async def use(user: int) -> None:
-        draw = random.Random(user)
-        for number in numbers:
-            lines.append(await _ask(port, number, draw))
-
-    await asyncio.gather(*(use(user) for user in range(users)))
-    return lines
-
-
-async def _serve(chosen: argparse.Namespace) -> None:
-    log, size = chosen.out / "steps.jsonl", (chosen.layers, chosen.width)
-    engine = Engine(chosen.device, chosen.cause, not chosen.no_marks, log, *size)
-    server = await asyncio.start_server(
-        lambda reader, writer: _answer(engine, reader, writer), "127.0.0.1", 0
-    )
-    turning = asyncio.create_task(_run_engine(engine))
-    port = server.sockets[0].getsockname()[1]
-    start = time.time()
-    loading = asyncio.create_task(_load(port, chosen.requests, chosen.users))
-    await asyncio.wait((turning, loading), return_when=asyncio.FIRST_COMPLETED)
-    if turning.done():
-        await turning  # raises the engine's error: the users would wait for tokens without an end
-    lines = await loading
-    turning.cancel()
-    server.close()
-    text = "".join(json.dumps(line) + "\n" for line in lines)
-    (chosen.out / "requests.jsonl").write_text(text, encoding="utf-8")
-    tokens = sum(int(str(line["tokens"])) for line in lines)
-    print(f"{len(lines)} requests, {tokens / (time.time() - start):.1f} tokens a second")
+def _take_turns(chosen: argparse.Namespace) -> None:
+    names = chosen.turns.split(",")
+    api, process = _start_api()
+    size = (chosen.layers, chosen.width, "speculative" in names)
+    engines = [Engine(chosen.device, api.send, not chosen.no_marks, *size)]
+    if TWO_MODELS in names:
+        half = (max(1, chosen.layers // 2), chosen.width)
+        engines += [Engine(chosen.device, api.send, not chosen.no_marks, *half) for _ in range(2)]
+    serve_load(engines[:1], api, chosen.warmup, chosen.users)
+    steps = (chosen.out / "steps.jsonl").open("w")
+    asked = (chosen.out / "requests.jsonl").open("w")
+    turns = (chosen.out / "turns.jsonl").open("w")
+    for turn in range(chosen.repeat):
+        for name in names:
+            serving = engines[1:] if name == TWO_MODELS else engines[:1]
+            for engine in serving:
+                engine.cause = "" if name in (HEALTHY, TWO_MODELS) else name
+                engine.lines.clear()
+            with _window(chosen.windows):
+                start = time.time()
+                answered = serve_load(serving, api, chosen.requests, chosen.users)
+                seconds = time.time() - start
+            lines = sorted(
+                (line for engine in serving for line in engine.lines), key=lambda one: one["start"]
+            )
+            named = {"turn": turn, "name": name}
+            steps.writelines(json.dumps({**line, **named}) + "\n" for line in lines)
+            asked.writelines(json.dumps({**line, **named}) + "\n" for line in answered)
+            rate = sum(int(str(line["tokens"])) for line in answered) / seconds
+            found = {**named, **sum_up(lines), "tokens_a_second": rate}
+            print(json.dumps(found), file=turns, flush=True)
+            print(f"{name}: {len(answered)} requests, {rate:.1f} tokens a second", flush=True)
+    api.close()
+    process.wait(10)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--device", default="cuda", help="cuda or cpu")
-    parser.add_argument("--cause", default="", choices=("", *CAUSES))
-    parser.add_argument("--requests", type=int, default=64)
-    parser.add_argument("--users", type=int, default=12)
-    parser.add_argument("--layers", type=int, default=8)
-    parser.add_argument("--width", type=int, default=512)
+    parser.add_argument("--turns", default=HEALTHY, help=", ".join(TURNS))
+    parser.add_argument("--repeat", type=int, default=1)
+    parser.add_argument("--windows", action="store_true")
+    parser.add_argument("--requests", type=int, default=48)
+    parser.add_argument("--warmup", type=int, default=16, help="requests before the turns")
+    parser.add_argument("--users", type=int, default=16)
+    parser.add_argument("--layers", type=int, default=32)
+    parser.add_argument("--width", type=int, default=1024)
     parser.add_argument("--no-marks", action="store_true", help="as an engine that marks nothing")
     parser.add_argument("--out", type=Path, required=True)
     chosen = parser.parse_args()
+    unknown = set(chosen.turns.split(",")) - set(TURNS)
+    if unknown:
+        parser.error(f"no turn is named {', '.join(unknown)}")
     chosen.out.mkdir(parents=True, exist_ok=True)
-    asyncio.run(_serve(chosen))
+    _take_turns(chosen)
 
 
 if __name__ == "__main__":
