@@ -6,6 +6,14 @@ here=$(cd -- "$(dirname -- "${BASH_SOURCE[0]}")/.." && pwd)
 work=$(mktemp -d "${RUNNER_TEMP:-/tmp}/gpu-profile.XXXXXX")
 trap 'rm -rf -- "$work"' EXIT
 
+read_flags() { # into flags: those of GP_FLAGS, one a line
+  local flag
+  flags=()
+  while IFS= read -r flag; do
+    [[ -z $flag ]] || flags+=("$flag")
+  done <<<"${GP_FLAGS-}"
+}
+
 prepare() {
   [[ -z ${GPU_PROFILE-} ]] || return 0
   # -I: no module of the working directory, which the change may have written, stands in for these

@@ -7,10 +7,7 @@ source "$(dirname -- "${BASH_SOURCE[0]}")/program.sh"
 
 [[ -n ${GP_COMMAND-} && -n ${GP_BASE-} ]] || { echo "error: command and base are needed." >&2; exit 2; }
 output=${GP_OUTPUT:-gpu-profile-ci}
-flags=()
-while IFS= read -r flag; do
-  [[ -z $flag ]] || flags+=("$flag")
-done <<<"${GP_FLAGS-}"
+read_flags
 words=("--base=$GP_BASE" "--pairs=${GP_PAIRS:-6}" "${flags[@]}")
 command=(-- bash -c "$GP_COMMAND")
 

@@ -3,10 +3,10 @@
 import contextlib
 import os
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
-from gpu_profile import process
+from gpu_profile import files, process
 from gpu_profile.command import Command, Result, make_command
 from gpu_profile.errors import SettingsError, ToolError
 from gpu_profile.progress import Progress
@@ -104,17 +104,45 @@ def _find_commit(ref: str) -> str:
 
 @contextlib.contextmanager
 def open_tree(tree: BaseTree) -> Iterator[None]:
-    """Check the base of find_tree out for the body. Raises ToolError where something is there."""
-    if tree.root.exists():  # of a process that was killed, or of a container with the same number
+    """Check the base of find_tree out for the body, and remove those of killed processes.
+
+    Raises ToolError where something is there.
+    """
+    sweep_trees(tree)
+    if tree.root.exists():  # of a container with the same number of the process
         hint = f"`git worktree remove --force {tree.root}` removes what no process uses"
         raise ToolError(f"{tree.root} is there already", hint)
+    lock = None
     try:
         for command in tree.add:
             _check(process.run(command), f"making a worktree of {tree.title}")
+            lock = lock or files.lock_directory(tree.root)
         Progress().say(f"the base is {tree.title}, in {tree.root} while this runs")
         yield
     finally:
         _remove_tree(tree)
+        os.close(lock) if lock else None
+
+
+def sweep_trees(tree: BaseTree) -> None:
+    """Remove the worktrees beside this one that a killed process left.
+
+    A process holds the lock of its worktree. Where the file system has no locks, or between the
+    making and the lock, the number of the process in the name tells that it lives.
+    """
+    for root in sorted(tree.root.parent.glob("base-*-*")):
+        number = root.name.rpartition("-")[2]
+        if number.isdecimal() and not Path("/proc", number).exists() and _is_free(root):
+            _remove_tree(replace(tree, root=root))
+            Progress().say(f"note: removed {root}, the base of a ci that was killed")
+
+
+def _is_free(root: Path) -> bool:
+    with contextlib.suppress(OSError):
+        lock = files.lock_directory(root)
+        os.close(lock) if lock else None
+        return lock is not None
+    return False
 
 
 def _remove_tree(tree: BaseTree) -> None:

@@ -1,6 +1,7 @@
 """ci: run the base and the change in turns on one machine, and judge the change."""
 
 import contextlib
+import functools
 import sys
 from collections.abc import Mapping
 from dataclasses import replace
@@ -46,7 +47,7 @@ def ci(options: CiOptions) -> None:
         return
     check_report_dir(load_settings(options).report_dir)
     with open_tree(tree) if tree and tree.commit else contextlib.nullcontext():
-        directories = run_sides(sides, options.pairs)
+        directories = run_sides(sides, options.pairs, functools.partial(_check_first, options))
     title = tree.title if tree else options.base_image
     # The jobs had their environment before this: numpy is imported here, with one thread.
     with process.one_math_thread():
@@ -73,6 +74,14 @@ def _check(options: CiOptions) -> None:
     if not options.words:
         raise SettingsError("ci needs the program to run", "Write its command after --")
     at_least("--pairs", options.pairs, _FEWEST_PAIRS)
+
+
+def _check_first(options: CiOptions, side: str, directory: Path) -> None:
+    """Raise ReportError where the first run of a side cannot be judged: all others were in vain."""
+    with process.one_math_thread():  # the environment of later jobs stays as it is
+        from gpu_profile.verbs.pull_request.judge import check_steps
+
+        check_steps(side, directory, load_settings(options))
 
 
 def _find_base(options: CiOptions) -> BaseTree | None:
@@ -136,6 +145,6 @@ def _write(result: "CiResult", options: CiOptions, output: Path | None) -> None:
         slower = [str(figure) for figure in result.figures if figure.verdict == "regression"]
         raise GateError(f"the change is slower than allowed: {'; '.join(slower)}")
     if result.fails:
-        raise GateError("the comparison is undecided", "--require-decision lets that fail")
+        raise GateError("the comparison is undecided", "; ".join(result.list_needs()))
     if result.verdict == "undecided":
         Progress().say("note: undecided, which passes (exit code 0); --require-decision fails it")

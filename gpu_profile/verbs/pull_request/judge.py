@@ -84,6 +84,11 @@ def judge_pairs(
     )
 
 
+def check_steps(side: str, directory: Path, settings: Settings) -> None:
+    """Raise ReportError where a run cannot be read, or has no step that can be compared."""
+    sample_run(_open_run(side, directory, settings).samples(_WALL), _WALL, side)
+
+
 def _read_side(side: str, directories: Sequence[Path], settings: Settings) -> _SideRuns:
     runs = tuple(_open_run(side, directory, settings) for directory in directories)
     samplers = make_sampler(_WALL), make_sampler(_GPU), collect_places

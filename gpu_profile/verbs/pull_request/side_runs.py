@@ -150,16 +150,22 @@ def _refuse_words(words: tuple[str, ...], tree: BaseTree) -> None:
             raise SettingsError(what, f"Write it from {tree.change} on")
 
 
-def run_sides(sides: Mapping[str, Side], pairs: int) -> dict[str, list[Path]]:
+def run_sides(
+    sides: Mapping[str, Side], pairs: int, check_first: Callable[[str, Path], None]
+) -> dict[str, list[Path]]:
     """Run all pairs, and return the run directories of each side in the order of the pairs.
 
-    Raises the error of the first run that fails.
+    `check_first` gets the run of each side in the first pair, behind that pair. Raises its error,
+    and that of the first run that fails.
     """
     runs = {name: _plan_runs(side) for name, side in sides.items()}
     directories: dict[str, list[Path]] = {BASE: [], NEW: []}
     for pair, name in order_runs(pairs):
         progress = Progress(title=f"pair {pair} of {pairs}, {TITLES[name]}: ")
         directories[name].append(runs[name](pair, progress))
+        if pair == 1 and all(directories.values()):
+            for side in (BASE, NEW):
+                check_first(side, directories[side][0])
     return directories
 
 

@@ -66,7 +66,8 @@ def _judge(result: comparison.Comparison, *, is_shown: bool) -> None:
         raise GateError(what, hint)
     if result.fails:
         what = "the comparison is undecided" if is_shown else str(result)
-        raise GateError(what, "--require-decision lets that fail")
+        more_steps = "Record more steps in each run"
+        raise GateError(what, (result.describe_need() or more_steps) if is_shown else "")
     if result.verdict == "undecided":
         note = "undecided, which passes (exit code 0); --require-decision lets it fail"
         Progress().say(f"note: {note}")

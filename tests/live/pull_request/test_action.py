@@ -144,7 +144,28 @@ def test_a_change_is_measured_and_its_comment_made_anew(
     assert len(lines) <= MOST_LINES
     row = "| kernel `cast<T\\|x> @team` | 0.000 | 0.400 | +0.400 ms | `appeared, 1 a step` |"
     assert row in lines
-    assert lines[-1] == "Repeat: `gpu-profile ci --base=main -- bash -c 'python3 train.py'`"
+    repeat = "gpu-profile ci --on=host --base=main --pairs=3 -- bash -c 'python3 train.py'"
+    assert lines[-1] == f"Repeat: `{repeat}`"
+
+
+def test_a_program_without_steps_ends_after_the_first_pair(
+    code: Path, program: str, tmp_path: Path
+) -> None:
+    (code / "train.py").write_text(TRAIN.replace("steps=8", "steps=1, step_range='once'"))
+    git(code, "commit", "--quiet", "--all", "--message=no steps")
+    measured = start(
+        "run.sh",
+        code,
+        GPU_PROFILE=program,
+        GP_COMMAND=f"{sys.executable} train.py",
+        GP_BASE="change",
+        GP_FLAGS="--on=host",
+        REPORT_DIR=str(tmp_path / "runs"),
+        NSYS=str(tmp_path / "nsys"),
+    )
+    assert measured.returncode == 6
+    assert "error: the base run has no step." in measured.stderr
+    assert len(list((tmp_path / "runs").glob("ci-*"))) == 2
 
 
 def comment(
@@ -159,6 +180,8 @@ def comment(
         "GP_HEAD_SHA": HEAD,
         "GP_COMMAND": "python3 train.py",
         "GP_BASE": "main",
+        "GP_PAIRS": "3",
+        "GP_FLAGS": "--on=host\n",
         "RUNNER_TEMP": str(folder),
     }
     return start("comment.sh", folder, **{**variables, **env})

@@ -105,6 +105,22 @@ def test_a_plan_shows_both_sides_and_their_directories(repository: Path) -> None
         assert f",target={repository} --workdir={repository} " in line
 
 
+def test_the_base_of_a_killed_process_is_removed(repository: Path, tmp_path: Path) -> None:
+    process = subprocess.Popen(("true",))
+    process.wait()
+    below = repository / ".git" / "gpu-profile"
+    left, used = below / f"base-aaa-{process.pid}", below / "base-aaa-1"
+    for folder in (left, used):
+        git(repository, "worktree", "add", "--quiet", "--detach", str(folder), "main")
+    words = ("--base=main", "--on=host", f"--set=REPORT_DIR={tmp_path}", "--set=NSYS=/gone/nsys")
+    done = invoke("ci", *words, "--", "true", directory=repository)
+    assert done.returncode == 3, done.stderr
+    assert f"note: removed {left}, the base of a ci that was killed" in done.stderr
+    assert list(below.iterdir()) == [used]
+    git(repository, "worktree", "remove", str(used))
+    below.rmdir()
+
+
 def test_without_a_repository_a_directory_is_the_base(tmp_path: Path) -> None:
     for name in ("old", "new"):
         (tmp_path / name).mkdir()
