@@ -3,14 +3,15 @@
 #
 # OUT/NAME/turns.json: times of blocks with the cause and with its fix, without a profiler;
 # OUT/NAME/planted.sqlite: a recording with the cause. FIXED="NAME ..." records these fixed, too.
-# NSYS names the nsys, LEVEL the marks. NVLink multicast stays off: on a host whose GPUs others
+# NSYS names the nsys, LEVEL the marks, TURNS_LIMIT the most seconds of one run; TURNS_LOCK, a file,
+# lets several record.sh run side by side. NVLink multicast stays off: on a host whose GPUs others
 # share it can put them out of service.
 set -euo pipefail
 
 here=$(cd -- "$(dirname -- "${BASH_SOURCE[0]}")" && pwd)
 out=${1:?usage: record.sh OUT [PROGRAM...]}
 shift
-readonly here out nsys=${NSYS:-nsys} level=${LEVEL:-steps}
+readonly here out nsys=${NSYS:-nsys} level=${LEVEL:-steps} limit=${TURNS_LIMIT:-90}
 readonly agent=$here/../../Container-Root/agent/profile_ranks.py
 export NCCL_NVLS_ENABLE=0 TORCH_SYMM_MEM_DISABLE_MULTICAST=1 NVSHMEM_DISABLE_NVLS=1
 export HF_HUB_OFFLINE=1 XLA_PYTHON_CLIENT_PREALLOCATE=false TOKENIZERS_PARALLELISM=false
@@ -31,7 +32,7 @@ command_of() {
 # record NAME MODE
 record() {
   command_of "$1" "$2"
-  timeout 90 python3 "$agent" --output="$out/$1/$2" --annotate="$level" --nsys="$nsys" "${light[@]}" \
+  timeout "$limit" python3 "$agent" --output="$out/$1/$2" --annotate="$level" --nsys="$nsys" "${light[@]}" \
     -- "${words[@]}" >"$out/$1/$2.log" 2>&1 || echo "$1 $2: exit code $?; see $2.log" >&2
   local report
   for report in "$out/$1/$2"/*.nsys-rep; do
@@ -50,7 +51,7 @@ fi
 for name in "${names[@]}"; do
   mkdir -p -- "$out/$name"
   command_of "$name" turns
-  timeout 90 "${words[@]}" 2>"$out/$name/turns.log" | tail -n 1 >"$out/$name/turns.json" ||
+  timeout "$limit" "${words[@]}" 2>"$out/$name/turns.log" | tail -n 1 >"$out/$name/turns.json" ||
     echo "$name: exit code $?; see turns.log" >&2
   record "$name" planted
   [[ " ${FIXED:-} " != *" $name "* ]] || record "$name" fixed

@@ -1,8 +1,9 @@
 """Score predicted gains against measured ones: python bench/causes/score.py FOLDER...
 
-Each FOLDER is one of record.sh, with NAME/turns.json and NAME/planted.sqlite (or .gz). Prints a
-table in Markdown. A prediction is right if it names the cause and its gain is within 10 % of the
-step and 25 % of the measured gain.
+Each FOLDER is one of record.sh, with NAME/turns.json and NAME/planted.sqlite (or .gz), or such a
+NAME. Prints a table in Markdown. A prediction is right if it names the cause and its gain is
+within 10 % of the step and 25 % of the measured gain. A second table has the findings in
+NAME/fixed.sqlite: nobody planted a cause there.
 """
 
 import json
@@ -32,30 +33,48 @@ CAUSES = {
     "bert_collate": ("idle",),
     "checkpoint_sync": ("idle", "pageable_copy"),
     "convnext_empty_cache": ("allocation",),
+    "cupy_host_random": ("idle", "pageable_copy"),
     "cupy_stencil": ("synchronization",),
     "decode_eager": ("host_bound", "tiny_kernels"),
     "decode_python": ("idle",),
     "device_sync": ("synchronization",),
+    "diffusion_noise": ("idle", "pageable_copy"),
     "diffusion_sigma": ("synchronization",),
     "ema_loop": ("tiny_kernels", "host_bound"),
     "gc_pauses": ("idle",),
+    "generate_ngrams": ("idle", "synchronization"),
+    "gnn_degree": ("idle", "pageable_copy"),
     "gnn_sampling": ("idle",),
     "gpt_adam_loop": ("tiny_kernels", "host_bound"),
     "gpt_fp32": ("no_tensor_cores",),
+    "histogram_tenth": ("idle", "pageable_copy"),
     "jax_fetch": ("idle", "pageable_copy"),
+    "jax_retrace": ("compile",),
+    "jax_update": ("tiny_kernels", "host_bound"),
     "lightning_metric": ("idle", "synchronization"),
+    "lightning_norms": ("synchronization",),
+    "lstm_cells": ("host_bound", "tiny_kernels"),
     "malloc_loop": ("allocation",),
     "metrics_fifth": ("idle",),
+    "moe_loop": ("synchronization",),
     "nan_check": ("synchronization", "host_bound"),
+    "nbody_energy": ("idle", "pageable_copy"),
+    "offload_adam": ("idle", "pageable_copy"),
     "prefetch_stream": ("synchronization",),
     "recommender": ("idle", "pageable_copy"),
-    "recompile": ("idle",),
+    "recompile": ("compile",),
+    "recompile_lengths": ("compile",),
     "resnet_item": ("synchronization",),
     "rl_actions": ("synchronization",),
+    "rl_envs": ("idle",),
     "small_copies": ("synchronization", "host_bound"),
+    "speech_features": ("idle", "pageable_copy"),
+    "timm_agc": ("tiny_kernels", "host_bound"),
+    "trainer_collate": ("idle",),
     "trainer_log": ("idle",),
     "unet_pageable": ("pageable_copy",),
     "vit_loader": ("idle",),
+    "volumes_npz": ("idle",),
 }
 """The kinds of findings that name the cause of a program."""
 STEP_ERROR, GAIN_ERROR = 0.10, 0.25
@@ -97,8 +116,7 @@ def score(folder: Path) -> Score:
     planted, fixed = turns["planted"], turns["fixed"]
     gains = [before - after for before, after in zip(planted, fixed, strict=True)]
     step = statistics.median(planted)
-    with Database.open(_find_report(folder)) as database:
-        facts = collect_report_facts(database, Scope())
+    facts = _read_facts(folder, "planted")
     # Where a part of the program's step repeats, it is what is found as the step.
     parts = max(1, round(_count_steps(judge_run([facts])) / MADE_STEPS))
     diagnosis = judge_run([facts], control_ms=step / parts)
@@ -109,8 +127,19 @@ def score(folder: Path) -> Score:
     return Score(folder.name, step, gain, (min(gains), max(gains)), predicted, kinds)
 
 
-def _find_report(folder: Path) -> Path:
-    return next(folder.glob("planted.sqlite*"))
+def list_healthy(folder: Path) -> str:
+    """The row of the findings in a recording with the fix."""
+    step = statistics.median(json.loads((folder / "turns.json").read_text())["fixed"])
+    facts = _read_facts(folder, "fixed")
+    parts = max(1, round(_count_steps(judge_run([facts])) / MADE_STEPS))
+    findings = judge_run([facts], control_ms=step / parts).findings
+    found = ", ".join(f"{each.kind} {each.cost_ms * parts:.2f}" for each in findings)
+    return f"| {folder.name} | {step:.2f} | {found or 'nothing'} |"
+
+
+def _read_facts(folder: Path, mode: str) -> DiagnosedReport:
+    with Database.open(next(folder.glob(f"{mode}.sqlite*"))) as database:
+        return collect_report_facts(database, Scope())
 
 
 def _count_steps(diagnosis: Diagnosis) -> int:
@@ -133,10 +162,11 @@ def _predict(
     return shadow.step_ms - replay.predict_step(change(replay.graph, shadow.weights))
 
 
-def list_folders(words: Sequence[str]) -> Iterator[Path]:
-    """The folders of recordings below these folders."""
+def list_folders(words: Sequence[str], mode: str = "planted") -> Iterator[Path]:
+    """These folders of recordings, and those below them."""
     for word in words:
-        folders = (one.parent for one in Path(word).glob("*/planted.sqlite*"))
+        found = (*Path(word).glob(f"{mode}.sqlite*"), *Path(word).glob(f"*/{mode}.sqlite*"))
+        folders = (one.parent.resolve() for one in found)
         yield from sorted(folder for folder in folders if folder.name in CAUSES)
 
 
@@ -146,6 +176,8 @@ def main() -> None:
     print("|---|---|---|---|---|---|")
     print(*(one.to_row() for one in scores), sep="\n")
     print(f"\n{sum(one.is_right for one in scores)} of {len(scores)}")
+    if fixed := [list_healthy(folder) for folder in list_folders(sys.argv[1:], "fixed")]:
+        print("\n| fixed program | step | findings |", "|---|---|---|", *fixed, sep="\n")
 
 
 if __name__ == "__main__":

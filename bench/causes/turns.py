@@ -5,25 +5,30 @@
     python3 bench/causes/turns.py NAME fixed       runs with the fix, to be recorded
 
 NAME is a module of programs/ with `run(turns)`, a loop `while turns.step(): ...` in which
-`turns.planted` says whether the cause is on.
+`turns.planted` says whether the cause is on. Where TURNS_LOCK names a file, a program has the GPU
+to itself from its imports on, and others that start beside it wait; TURNS_SECONDS is the length of
+a block (0.6), TURNS_RECORDED the number of timed steps of a run that is recorded (40).
 """
 
+import contextlib
+import fcntl
 import importlib
 import json
+import os
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
 # The order cancels a drift of the machine's speed that is linear in time.
 BLOCKS = (True, False, False, True) * 2
-BLOCK_SECONDS = 0.6
+BLOCK_SECONDS = float(os.environ.get("TURNS_SECONDS", "0.6"))
 # Steps of a block before its clock starts: queues of the other variant's loaders run empty.
 SETTLE_STEPS = 6
 WARM_STEPS = 8
 LEAST_STEPS = 6
-RECORDED_STEPS = 40
+RECORDED_STEPS = int(os.environ.get("TURNS_RECORDED", "40"))
 
 
 def _do_nothing() -> None:
@@ -102,12 +107,23 @@ class Turns:
         )
 
 
+@contextlib.contextmanager
+def _own_gpu() -> Iterator[None]:
+    with contextlib.ExitStack() as stack:
+        if path := os.environ.get("TURNS_LOCK"):
+            lock = stack.enter_context(Path(path).open("a", encoding="utf-8"))
+            fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
 def main() -> None:
     """Run the program that the command line names."""
     name, mode = sys.argv[1:3]
     sys.path.insert(0, str(Path(__file__).parent / "programs"))
     turns = Turns(mode)
-    importlib.import_module(name).run(turns)
+    program = importlib.import_module(name)
+    with _own_gpu():
+        program.run(turns)
     print(turns.as_json(), flush=True)
 
 

@@ -6,13 +6,18 @@
 #include <cstdlib>
 #include <cstring>
 #include <cuda_runtime.h>
+#include <fcntl.h>
+#include <sys/file.h>
 #include <vector>
 
 class Turns {
 public:
   bool planted = true;
 
-  explicit Turns(const char *mode) : turns_(!strcmp(mode, "turns")), first_(strcmp(mode, "fixed") != 0) {}
+  explicit Turns(const char *mode) : turns_(!strcmp(mode, "turns")), first_(strcmp(mode, "fixed") != 0) {
+    if (const char *lock = getenv("TURNS_LOCK")) flock(open(lock, O_CREAT | O_RDWR, 0600), LOCK_EX);
+    if (const char *seconds = getenv("TURNS_SECONDS")) block_ms_ = 1000 * atof(seconds);
+  }
 
   bool step() {
     if (left_ == 0 && !next_part()) return false;
@@ -67,12 +72,13 @@ private:
       for (bool planted : {true, false, false, true}) {
         const double ms = blocks_[planted ? 0 : 1].ms;
         parts_.push_back({planted, 6, false});
-        parts_.push_back({planted, std::max(6, int(std::lround(600 / ms))), true});
+        parts_.push_back({planted, std::max(6, int(std::lround(block_ms_ / ms))), true});
       }
     return true;
   }
 
   bool turns_, first_, timed_ = false;
+  double block_ms_ = 600;
   int left_ = 0, steps_ = 0;
   size_t next_ = 0;
   std::vector<Part> parts_;
