@@ -1,0 +1,128 @@
+"""When ranks arrive at the collectives inside their CUDA graphs, aligned by launch and ordinal."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import numpy as np
+
+from gpu_profile.analysis.activity.comm.collectives import match_collectives
+from gpu_profile.analysis.activity.comm.lanes import UNMATCHED, Arrivals, Collectives
+from gpu_profile.analysis.arrays.types import IntArray
+from gpu_profile.analysis.findings.view import View
+from gpu_profile.analysis.tables.comm_kernels import ALL_REDUCE, KINDS, SYMMETRIC_KINDS
+
+NO_LAUNCH = -1
+"""Of a collective that a call of its own launched."""
+_SYMMETRIC = np.array([kind in SYMMETRIC_KINDS for kind in KINDS])
+
+GraphView: TypeAlias = "View[IntArray]"
+"""`fact`: for each collective of the rank the number of the graph launch that holds it."""
+
+
+@dataclass(frozen=True, eq=False)
+class GraphArrivals:
+    """Collectives inside graphs of ranks that meet there: rows are `views`, columns collectives.
+
+    `ordinal` is the place of each column in its launch, from 0, `launches` their number. `step` is
+    the steady step of each column.
+    """
+
+    views: tuple[GraphView, ...]
+    start: IntArray
+    ordinal: IntArray
+    step: IntArray
+    launches: int
+
+    @property
+    def wait(self) -> IntArray:
+        return np.asarray(self.start.max(axis=0) - self.start, np.int64)
+
+
+def list_graph_arrivals(views: Sequence[GraphView]) -> list[GraphArrivals]:
+    """The groups of ranks whose graph launches run together.
+
+    A launch is matched as one collective would be: from its first collective to the end of its
+    last one. So the collectives inside need no times of their own to be told apart.
+    """
+    launches = [_Launches.of(view) for view in views]
+    arrivals = match_collectives([one.as_collectives() for one in launches])
+    numbers = {int(number) for one in arrivals for number in np.unique(one.group)}
+    return [
+        group
+        for number in sorted(numbers - {UNMATCHED})
+        if (group := _join_launches(launches, arrivals, number)) is not None
+    ]
+
+
+@dataclass(frozen=True, eq=False)
+class _Launches:
+    """The launches of a rank's graphs that hold collectives, in order. `first`: the place of each
+    one's first collective in `rows`, which index the rank's Collectives; `count`: how many it has.
+    """
+
+    view: GraphView
+    rows: IntArray
+    first: IntArray
+    count: IntArray
+
+    @classmethod
+    def of(cls, view: GraphView) -> "_Launches":
+        collectives, launch = view.states.collectives, view.fact
+        inside = np.flatnonzero((launch != NO_LAUNCH) & _SYMMETRIC[collectives.kind])
+        rows = inside[np.lexsort((collectives.start[inside], launch[inside]))]
+        _, first, count = np.unique(launch[rows], return_index=True, return_counts=True)
+        return cls(view, rows, first.astype(np.int64), count.astype(np.int64))
+
+    def as_collectives(self) -> Collectives:
+        """Each launch as one all-reduce, named by the number of collectives in it."""
+        collectives = self.view.states.collectives
+        last = self.first + self.count - 1
+        start = collectives.start[self.rows[self.first]]
+        end = collectives.end[self.rows[last]]
+        sizes, name = np.unique(self.count, return_inverse=True)
+        zeros = np.zeros(len(start), np.int64)
+        kind = np.full(len(start), KINDS.index(ALL_REDUCE), np.int8)
+        names = tuple(f"{size} collectives" for size in sizes)
+        kernels = (start, end, zeros, name.astype(np.int64), names, zeros)
+        return Collectives(*kernels, kind=kind)
+
+
+def _join_launches(
+    launches: Sequence[_Launches], arrivals: Sequence[Arrivals], number: int
+) -> GraphArrivals | None:
+    """The launches of one group in steady steps that hold as many collectives on each rank."""
+    pairs = [
+        (one, np.flatnonzero(arrived.group == number))
+        for one, arrived in zip(launches, arrivals, strict=True)
+        if np.any(arrived.group == number)
+    ]
+    counts = np.stack([one.count[rows] for one, rows in pairs])
+    alike = np.flatnonzero((counts == counts[0]).all(axis=0))
+    count = counts[0][alike]
+    within = np.arange(int(count.sum())) - np.repeat(np.cumsum(count) - count, count)
+    start = np.stack(
+        [
+            one.view.states.collectives.start[
+                one.rows[np.repeat(one.first[rows[alike]], count) + within]
+            ]
+            for one, rows in pairs
+        ]
+    )
+    return _keep_steady(tuple(one.view for one, _ in pairs), start, within, count)
+
+
+def _keep_steady(
+    views: tuple[GraphView, ...], start: IntArray, ordinal: IntArray, count: IntArray
+) -> GraphArrivals | None:
+    arrived = start.max(axis=0)
+    begin, end = max(view.start for view in views), min(view.end for view in views)
+    kept = (arrived >= begin) & (arrived < end)
+    if not kept.any():
+        return None
+    launch = np.repeat(np.arange(len(count)), count)[kept]
+    edges = views[0].states.start[1:]
+    step = np.searchsorted(edges, arrived[kept]) if views[0].has_steps else launch
+    _, step_number = np.unique(step, return_inverse=True)
+    numbers = step_number.astype(np.int64)
+    return GraphArrivals(views, start[:, kept], ordinal[kept], numbers, len(np.unique(launch)))
