@@ -1,6 +1,7 @@
 """Synthetic ranks of one engine: each iteration is a CUDA graph with all-reduces inside."""
 
 from collections.abc import Callable, Sequence
+from functools import partial
 
 from tests.generator.serving import PRODUCT, REDUCE, SAMPLE
 from tests.unit.analysis.synthetic import STREAM, US, Rank, ranks_of
@@ -20,12 +21,16 @@ def decode_sharded(count: int, iterations: int, late: Late, batch: int = 8) -> l
         for rank in ranks:
             rank.work(20 + late(rank.rank, number, 0))
             rank.copy(0.0002)
-        _replay_together(ranks, lambda rank, layer, now=number: late(rank, now, layer))
+        _replay_together(ranks, partial(_be_late, late, number))
         for rank, begin in zip(ranks, begins, strict=True):
             rank.kernel(12, SAMPLE)
             rank.item()
             rank.range(f"execute_context_0(0)_generation_{batch}({batch})", begin)
     return ranks
+
+
+def _be_late(late: Late, number: int, rank: int, layer: int) -> float:
+    return late(rank, number, layer)
 
 
 def _replay_together(ranks: Sequence[Rank], late: Callable[[int, int], float]) -> None:

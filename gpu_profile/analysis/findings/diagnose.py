@@ -16,9 +16,11 @@ from gpu_profile.analysis.findings.diagnosed_report import (
 from gpu_profile.analysis.findings.diagnosis import Diagnosis
 from gpu_profile.analysis.findings.evidence.undecided_kernels import judge_undecided_kernels
 from gpu_profile.analysis.findings.facts.rare_pauses import measure_pauses
+from gpu_profile.analysis.findings.facts.rare_steps import measure_portions
 from gpu_profile.analysis.findings.finding import Finding, Judgement, format_ranks
 from gpu_profile.analysis.findings.overview import overview
 from gpu_profile.analysis.findings.replayed_costs import (
+    RareCauses,
     has_edit,
     limit_costs,
     replay_costs,
@@ -63,7 +65,8 @@ def judge_run(
     shadow = None if isinstance(replay, str) else find_shadow(replay, control_ms)
     plan = replay if isinstance(replay, str) else make_plan(replay, shadow)
     pauses = {} if isinstance(replay, str) else measure_pauses(alike, replay)
-    ordered = replay_costs(findings, replay, plan, shadow, pauses)
+    portions = {} if isinstance(replay, str) else measure_portions(RULES, by_kind, replay)
+    ordered = replay_costs(findings, replay, plan, shadow, RareCauses(pauses, portions))
     named = tuple(replace(one, advice=name_program(one.advice)) for one in ordered)
     diagnosis = Diagnosis(named, tuple(dict.fromkeys(notes)), facts_of_run, plan)
     return diagnosis.with_texts(_hide_secrets)

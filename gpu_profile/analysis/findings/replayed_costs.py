@@ -5,7 +5,7 @@ told as "at most". A finding that costs less than LEAST_SHARE of the step is lef
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -23,6 +23,17 @@ from gpu_profile.analysis.replay.weights import Weights
 
 MANY = 1_000
 """More than a plan has items: the place of a finding that it does not name."""
+
+
+@dataclass(frozen=True)
+class RareCauses:
+    """What the replayed steps hold less or more of than all others: `pauses` by rank, as of
+    measure_pauses(), and `portions` by kind of finding, as of measure_portions().
+    """
+
+    pauses: Mapping[int, PauseTimes]
+    portions: Mapping[str, float]
+
 
 IsReplayed = Callable[[Finding], bool]
 
@@ -67,7 +78,7 @@ def replay_costs(
     replay: Replay | str,
     plan: Plan | str,
     shadow: Shadow | None,
-    pauses: Mapping[int, PauseTimes],
+    rare: RareCauses,
 ) -> list[Finding]:
     """The findings with their replayed costs: first those of the plan in its order, then the
     largest cost first; last those that cost something only when the plan's first items are gone. A
@@ -75,12 +86,12 @@ def replay_costs(
 
     A loss of two causes is told once: the second finding says what it gains when the first is gone.
     Without a replay the costs are the most that the causes can cost. With a `shadow` they are of
-    the program without the profiler. `pauses`: as of measure_pauses().
+    the program without the profiler.
     """
     if isinstance(replay, str) or isinstance(plan, str):
         apart = (f for f in findings if not any(_includes(other, f) for other in findings))
         return sorted(apart, key=_sort_key)
-    gains = _Gains(replay, plan, shadow, pauses)
+    gains = _Gains(replay, plan, shadow, rare)
     costs = [cost for finding in findings if (cost := gains.add_cost(finding))]
     costs.sort(key=_sort_key)
     costs.sort(key=gains.find_turn)
@@ -114,10 +125,10 @@ class _Gains:
         replay: Replay,
         plan: Plan,
         shadow: Shadow | None,
-        pauses: Mapping[int, PauseTimes],
+        rare: RareCauses,
     ) -> None:
         self._replay, self._plan = replay, plan
-        self._shadow, self._pauses = shadow, pauses
+        self._shadow, self._rare = shadow, rare
         self._weights = shadow.weights if shadow else Weights.of(replay.graph)
         self._step_ms = shadow.step_ms if shadow else replay.step_ms
         self._least_ms = LEAST_SHARE * self._step_ms
@@ -129,7 +140,10 @@ class _Gains:
             return finding
         if RULES[finding.kind].holds_tracing_cost and not self._is_certain(change):
             return None
-        gain = self._correct_pauses(finding, change, self._predict_change(change))
+        portion = self._rare.portions.get(finding.kind, 1.0)
+        if portion == float("inf"):
+            return finding if finding.at_most_ms >= self._least_ms else None
+        gain = portion * self._correct_pauses(finding, change, self._predict_change(change))
         if gain >= self._least_ms:
             return replace(finding, replayed_ms=gain, range_ms=self._predict_range(change, gain))
         place = _find_place(finding, self._plan)
@@ -142,10 +156,11 @@ class _Gains:
 
     def _correct_pauses(self, finding: Finding, change: Change, gain: float) -> float:
         """The gain with pauses that are rarer than the replayed steps."""
-        ranks = [rank for rank in finding.payers or finding.ranks if rank in self._pauses]
+        pauses = self._rare.pauses
+        ranks = [rank for rank in finding.payers or finding.ranks if rank in pauses]
         if change != PAUSES or not ranks:
             return gain
-        return float(np.mean([self._pauses[rank].correct(gain) for rank in ranks]))
+        return float(np.mean([pauses[rank].correct(gain) for rank in ranks]))
 
     def _is_certain(self, change: Change) -> bool:
         """Whether the change also gains something where the profiler cost as much as it ever did: a

@@ -6,6 +6,7 @@ from typing import Generic, TypeVar
 
 from gpu_profile.analysis.activity.activity import Activity
 from gpu_profile.analysis.activity.health import ReportHealth
+from gpu_profile.analysis.arrays.types import IntArray
 from gpu_profile.analysis.findings.finding import Finding, Judgement
 from gpu_profile.analysis.findings.view import View
 from gpu_profile.analysis.replay.changes import Change
@@ -62,6 +63,8 @@ class FindingRule(Generic[Fact]):
       without steps. It is then a note.
     - `needs_all_kernels`: `judge` gets only ranks whose kernels were recorded (has_all_kernels).
     - `holds_tracing_cost`: its cost includes the profiler's overhead at each launch.
+    - `excess`: ns by step that a cause of some steps alone adds to them. The replayed steps may
+      hold more or fewer of these than all steps do.
     - `edit`: the change of the program that takes a finding's cause away, to be replayed; None
       where nobody knows what is left without it.
     """
@@ -80,3 +83,4 @@ class FindingRule(Generic[Fact]):
     needs_all_kernels: bool = False
     holds_tracing_cost: bool = False
     edit: Callable[[Finding], Change | None] = _change_nothing
+    excess: Callable[[View[Fact]], IntArray] | None = None

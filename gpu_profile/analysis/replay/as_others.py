@@ -75,15 +75,16 @@ def speed_up_host(rank: int) -> Apply:
         all_calls = np.ones(len(graph.calls.start), bool)
         chosen = choose_calls(graph, [rank])
         step = graph.calls.step.astype(np.int64)
-        spent = _measure_host(graph, weights)
+        spent = measure_calls(graph, weights)
         factor = _compare_items(graph.call_rank, step, key, spent, all_calls, chosen)
         rows = np.flatnonzero(chosen)
-        return _scale_host(graph, weights, rows, factor[rows])
+        return scale_calls(graph, weights, rows, factor[rows])
 
     return apply
 
 
-def _scale_host(graph: RunGraph, weights: Weights, calls: IntArray, factor: Reals) -> Weights:
+def scale_calls(graph: RunGraph, weights: Weights, calls: IntArray, factor: Reals) -> Weights:
+    """The calls, and the host's work and pauses before them, take `factor` of their time."""
     nodes = graph.nodes
     weights = scale_delays(graph, weights, nodes.call_start[calls], factor)
     free = ~graph.calls.waits[calls]
@@ -95,7 +96,7 @@ def _scale_host(graph: RunGraph, weights: Weights, calls: IntArray, factor: Real
     return weights.with_lag(edges, np.rint(scaled).astype(np.int64))
 
 
-def _measure_host(graph: RunGraph, weights: Weights) -> IntArray:
+def measure_calls(graph: RunGraph, weights: Weights) -> IntArray:
     """The host's time (ns) for each call: its own, and the work and pauses before it."""
     nodes, moves = graph.nodes, graph.has_source
     before = np.where(moves[nodes.call_start], weights.delay[nodes.call_start], 0)

@@ -14,6 +14,7 @@ from gpu_profile.analysis.replay.as_others import (
 )
 from gpu_profile.analysis.replay.changes import Change
 from gpu_profile.analysis.replay.critical_path import CriticalPath, find_critical_path
+from gpu_profile.analysis.replay.edits.calls import LATE_NS
 from gpu_profile.analysis.replay.edits.causes import (
     ALLOCATIONS,
     LAUNCHES,
@@ -26,6 +27,8 @@ from gpu_profile.analysis.replay.edits.causes import (
     WAITS,
 )
 from gpu_profile.analysis.replay.edits.contention import remove_contention
+from gpu_profile.analysis.replay.edits.iteration_kinds import MISSED_GRAPHS, PROMPTS
+from gpu_profile.analysis.replay.edits.iterations import DECODE_GAP, FEW_COPIES
 from gpu_profile.analysis.replay.edits.tensor_cores import use_tensor_cores
 from gpu_profile.analysis.replay.run.run_graph import Edge, RunGraph
 from gpu_profile.analysis.replay.run_replay import Replay
@@ -41,6 +44,8 @@ HALF = 0.5
 """A cause is taken before a bound (Change.is_bound) that gains at most twice as much: of a BERT
 whose collator takes 14 ms of a step of 48, the replay without any launch gains 24 ms."""
 MOST_ITEMS = 3
+TOKEN_WAITS = 1.5
+"""Calls an iteration: fewer are one for the tokens, and some that come in few iterations."""
 
 
 @dataclass(frozen=True)
@@ -130,9 +135,18 @@ class Plan:
 
 def list_changes(graph: RunGraph) -> tuple[Change, ...]:
     """The changes that a plan tries, those that are least to do first."""
-    first = (PAGEABLE_COPIES, ALLOCATIONS, WAITS, use_tensor_cores())
+    waits = () if _waits_for_tokens(graph) else (WAITS,)
+    first = (PAGEABLE_COPIES, ALLOCATIONS, *waits, use_tensor_cores())
+    engine = (FEW_COPIES, MISSED_GRAPHS, DECODE_GAP, PROMPTS) if graph.is_engine else ()
     last = (PAUSES, TINY_LAUNCHES, LAUNCHES, TRANSFERS, remove_contention())
-    return (*first, *_list_rank_changes(graph), *last)
+    return (*first, *_list_rank_changes(graph), *engine, *last)
+
+
+def _waits_for_tokens(graph: RunGraph) -> bool:
+    """Whether an engine waits once an iteration, as it has to for its tokens."""
+    calls = graph.calls
+    waits = int(np.sum(calls.waits & (calls.end - calls.start >= LATE_NS)))
+    return graph.is_engine and waits < TOKEN_WAITS * graph.steps * len(graph.ranks)
 
 
 def _list_rank_changes(graph: RunGraph) -> Iterator[Change]:

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from gpu_profile.analysis.activity.serving.marks import DECODE, NOT_TOLD, PREFILL, Iterations
+from gpu_profile.analysis.activity.serving.marks import DECODE, MIXED, NOT_TOLD, PREFILL, Iterations
 from gpu_profile.analysis.arrays.types import Flags, IntArray
 
 
@@ -15,6 +15,14 @@ def find_emptied(iterations: Iterations) -> Flags:
     for row in np.flatnonzero((kind[1:] == PREFILL) & (kind[:-1] != PREFILL)).tolist():
         emptied[row] = _begins_anew(iterations, row + 1)
     return emptied
+
+
+def find_awaited(kind: IntArray, emptied: Flags) -> Flags:
+    """A mask of the iterations whose prompts make requests that decode wait."""
+    others = np.where(kind != PREFILL, np.arange(len(kind)), -1)
+    before = np.maximum.accumulate(others) if len(kind) else others
+    held = (before >= 0) & ~emptied[before]
+    return np.asarray((kind == MIXED) | ((kind == PREFILL) & held), np.bool_)
 
 
 def measure_pauses(emptied: Flags, idle: IntArray, step: IntArray) -> IntArray:

@@ -18,7 +18,7 @@ LEAST_SHARE = 0.03
 PAGEABLE_COPIES = Change("pageable copies", pin_copies(), ("pageable_copy",))
 ALLOCATIONS = Change("memory allocations", remove_allocations(), ("allocation",))
 WAITS = Change("waits for the GPU", remove_waits(), ("synchronization",))
-PAUSES = Change("host pauses", remove_pauses(), ("idle", "compile", "cpu_straggler", "decode_gap"))
+PAUSES = Change("host pauses", remove_pauses(), ("idle", "compile", "cpu_straggler"))
 TINY_LAUNCHES = Change(
     "launches of tiny kernels", free_tiny_launches(), ("tiny_kernels",), is_bound=True
 )

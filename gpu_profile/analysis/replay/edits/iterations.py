@@ -24,7 +24,7 @@ from gpu_profile.analysis.replay.weights import Weights
 _TO_DEVICE = re.compile(re.escape(COPY_NAMES[COPY_TO_DEVICE]))
 
 
-def _mark_launches(graph: RunGraph) -> Flags:
+def mark_launches(graph: RunGraph) -> Flags:
     """A mask of the calls that launch a kernel or a graph."""
     ops = graph.ops
     launches = np.zeros(len(graph.calls.start), bool)
@@ -37,7 +37,7 @@ def _go_on_at_once(graph: RunGraph, weights: Weights) -> Weights:
     """The host does nothing between a call that waits and the next launch of a kernel or graph:
     another thread does it, or it was done while the GPU worked.
     """
-    calls, launches = graph.calls, _mark_launches(graph)
+    calls, launches = graph.calls, mark_launches(graph)
     waited = np.r_[0, np.cumsum(calls.waits)[:-1]]
     launched = np.r_[0, np.cumsum(launches)[:-1]]
     # How many launches there were when the last call that waits ended.
@@ -57,7 +57,7 @@ def _copy_at_once(graph: RunGraph, weights: Weights) -> Weights:
     to_device = match_names(graph, _TO_DEVICE)[ops.name] & (ops.bytes < STAGED_BYTES)
     rows = np.flatnonzero(choose_ops(graph) & to_device & (ops.call != NONE))
     rows = rows[np.argsort(ops.call[rows], kind="stable")]
-    place = np.cumsum(_mark_launches(graph))[ops.call[rows]]
+    place = np.cumsum(mark_launches(graph))[ops.call[rows]]
     rows = rows[~np.r_[True, place[1:] != place[:-1]][: len(rows)]]
     calls = np.unique(ops.call[rows]).astype(np.int64)
     weights = free_calls(graph, unblock_calls(graph, weights, calls), calls)

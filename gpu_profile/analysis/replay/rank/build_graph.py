@@ -6,6 +6,9 @@ import numpy as np
 
 from gpu_profile.analysis.activity.activity import COMMUNICATION, Activity
 from gpu_profile.analysis.activity.nvtx_ranges import NO_RANGE, find_innermost
+from gpu_profile.analysis.activity.serving.marks import PREFILL, UNKNOWN
+from gpu_profile.analysis.activity.serving.pauses import find_awaited
+from gpu_profile.analysis.activity.steps import find_steps
 from gpu_profile.analysis.arrays.types import Flags, IntArray, Places
 from gpu_profile.analysis.modules.marks import fold_module
 from gpu_profile.analysis.modules.owners import Owner, find_owners_at
@@ -112,7 +115,15 @@ class _Builder:
             begin=self._window.begin + self._offset,
             gpu=self._activity.gpu,
             profiler=database.export_facts.get("EXPORT_PRODUCT_NAME", ""),
+            kinds=self._list_kinds(),
         )
+
+    def _list_kinds(self) -> Codes:
+        """The kinds of iterations; UNKNOWN for prompts that no other request waits for."""
+        first, steps = self._window.first, find_steps(self._activity)
+        alone = (steps.kind == PREFILL) & ~find_awaited(steps.kind, steps.emptied)
+        kind = np.where(alone, UNKNOWN, steps.kind)
+        return kind[first : first + self._window.count].astype(np.int32)
 
     def _make_calls(self, raw: RawLinks) -> HostCalls:
         calls, rows = self._activity.calls, self._kept

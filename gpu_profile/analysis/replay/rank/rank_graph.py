@@ -111,6 +111,8 @@ class RankGraph:
     """The model of the GPU, as Activity.gpu."""
     profiler: str = ""
     """The program that wrote the report, "" if it does not say so."""
+    kinds: Codes = field(default_factory=lambda: np.empty(0, np.int32))
+    """Of an engine's iterations, by step (serving.marks.KINDS); else empty."""
 
 
 def pick_rows(table: Table, rows: IntArray) -> Table:
@@ -156,6 +158,7 @@ def cut_steps(graph: RankGraph, first: int, count: int) -> RankGraph:
         first=first,
         count=count,
         begin=begin,
+        kinds=graph.kinds[low : low + count],
         calls=replace(kept_calls, step=(kept_calls.step - low).astype(np.int32)),
         ops=replace(kept_ops, step=step, call=call_number[kept_ops.call]),
         links=Links(

@@ -110,6 +110,11 @@ class RunGraph(Columns):
         return np.asarray(np.diff(self.edges.first) > 0, np.bool_)
 
     @property
+    def is_engine(self) -> bool:
+        """Whether all steps are an engine's iterations."""
+        return all(len(graph.kinds) for graph in self.ranks)
+
+    @property
     def live(self) -> Flags:
         """A mask of the operations launched in the window."""
         return np.asarray(self.ops.step != BEFORE, np.bool_)

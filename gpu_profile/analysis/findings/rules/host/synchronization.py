@@ -10,6 +10,7 @@ from gpu_profile.analysis.findings.idle_time import judge_state, list_places
 from gpu_profile.analysis.findings.rule import FindingRow, FindingRule
 from gpu_profile.analysis.findings.view import LEAST_FREQUENCY, RankView, View
 from gpu_profile.analysis.replay.edits.causes import WAITS
+from gpu_profile.analysis.replay.plan import TOKEN_WAITS
 from gpu_profile.analysis.store.database import Database
 
 # A call that returns sooner did not wait (with nothing to wait for it takes 2 to 4 us).
@@ -18,8 +19,6 @@ HELD_PART = 1 / 3
 """Of the least time that is told. The profiler slows the host, so that its calls wait less: the
 reads of a ResNet-50 held it for 2 % of the recorded step, and cost 9 % without the profiler."""
 MOST_CALLS = 4
-TOKEN_WAITS = 1.5
-"""Calls an iteration: fewer are one for the tokens, and some that come in few iterations."""
 SYNC_ADVICE = (
     "Do not ask for results in the step: no .item(), .cpu(), print(tensor) or synchronize(); "
     "log every n-th step, keep sums on the GPU, copy with non_blocking=True."

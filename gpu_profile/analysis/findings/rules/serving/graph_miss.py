@@ -13,6 +13,7 @@ from gpu_profile.analysis.findings.finding import Judgement
 from gpu_profile.analysis.findings.idle_time import judge_state
 from gpu_profile.analysis.findings.rule import FindingRow, FindingRule
 from gpu_profile.analysis.findings.view import View
+from gpu_profile.analysis.replay.edits.iteration_kinds import MISSED_GRAPHS
 from gpu_profile.analysis.store.database import Database
 
 FEWEST = 3
@@ -61,6 +62,17 @@ def _lost_ms(view: View[GraphLaunches]) -> float:
     return float(longer.sum()) / len(time) / 1e6
 
 
+def _find_excess(view: View[GraphLaunches]) -> IntArray:
+    """ns by step that those without a graph take longer than the median one with it."""
+    steps = view.states.steps
+    if not steps.are_iterations:
+        return np.zeros(len(steps), np.int64)
+    time, (_, replayed, _) = steps.end - steps.start, _split(view)
+    usual = np.median(time[view.kept][replayed]) if replayed.any() else time.max(initial=0)
+    missed = (steps.kind == DECODE) & (view.fact == 0)
+    return np.where(missed, np.maximum(time - int(usual), 0), 0)
+
+
 def _list_evidence(views: Sequence[View[GraphLaunches]]) -> tuple[str, ...]:
     worst = max(views, key=_lost_ms)
     missed, replayed, time = _split(worst)
@@ -91,10 +103,12 @@ RULE = FindingRule(
             causes=("batch",),
             when=(
                 "decode steps of an engine launch their kernels one by one, and others launch a "
-                "CUDA graph. The cost is what they take longer, at most"
+                "CUDA graph. The gain is that of one launch in place of theirs"
             ),
         ),
     ),
     needs_all_kernels=True,
     time_ms=lambda view, _: _lost_ms(view),
+    edit=lambda _finding: MISSED_GRAPHS,
+    excess=_find_excess,
 )

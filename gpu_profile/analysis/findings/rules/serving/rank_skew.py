@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from gpu_profile.analysis.activity.activity import COMMUNICATION, NO_CALL, Activity
 from gpu_profile.analysis.activity.step_period import GRAPH_CALL
@@ -88,7 +87,7 @@ def _find_skew(arrivals: GraphArrivals) -> Skew:
     start = arrivals.start
     last = np.argmax(start, axis=0)
     spread = start.max(axis=0) - start.min(axis=0)
-    by_rank: NDArray[np.float64] = np.bincount(last, weights=spread, minlength=len(start))
+    by_rank = np.bincount(last, weights=spread.astype(np.float64), minlength=len(start))
     most = int(np.argmax(by_rank))
     is_constant = by_rank[most] >= MOSTLY * max(float(by_rank.sum()), 1.0)
     return Skew(arrivals, most if is_constant else None)
