@@ -189,6 +189,9 @@ class Launcher(Protocol):
     def fetch(self, job_id: str, to: Path) -> Steps[None]:
         """Copy the reports into `to`, such as `rank0.node1.nsys-rep`. Originals are kept."""
 
+    def name_place(self, run: str) -> str:
+        """Return where reports stay besides the run directory: `s3://team/night/train-1`, or ""."""
+
     def export(self, job_id: str, report: Path, output: Path) -> Command | None:
         """Return the command that exports a fetched report to SQLite with the job's own nsys.
 
@@ -236,6 +239,10 @@ class LauncherDefaults:
     def check_job(self, job: Job, plan: NsysPlan) -> Steps[None]:
         """Raise nothing: what the job lacks shows when it starts."""
         yield from ()
+
+    def name_place(self, run: str) -> str:
+        """Return "": reports are in the run directory alone."""
+        return ""
 
     def require_own(self, job_id: str) -> Steps[None]:
         """Raise nothing: `status` has refused a directory in which there is no job of ours."""

@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 KeyKind = Literal[
     "str", "bool", "choice", "words", "size", "seconds", "count", "number", "percent", "ports",
     "volumes", "mount", "variable", "registry", "image", "address", "tag", "version", "url",
-    "proxy", "path", "json", "commit", "sha256", "packages", "fingerprint", "name", "names", "label", "claim",
+    "proxy", "path", "json", "commit", "sha256", "packages", "fingerprint", "name", "names", "label", "report-place",
     "login", "user", "slurm-time", "archs", "region", "instance", "ranks", "scheduler", "colour",
     "bytes", "interval", "run-name", "directory", "absolute-path", "hosts", "selector", "tolerations",
 ]  # fmt: skip
@@ -200,7 +200,10 @@ KINDS: Mapping[str, Kind] = {
     "name": Kind(_matches(r"[A-Za-z0-9][\w.:-]*"), "a name: letters, digits, . _ -"),
     "names": Kind(_matches(r"[A-Za-z0-9][\w.,:/@+ -]*"), "names: letters, digits, . _ - / +"),
     "label": Kind(_matches(_DNS), "a DNS label: small letters, digits and -"),
-    "claim": Kind(_matches(rf"{_DNS}:/.*"), "NAME:/path"),
+    "report-place": Kind(
+        _matches(rf"pvc:{_DNS}:/.*|hostpath:/.+|s3://[a-z0-9].*"),
+        "pvc:NAME:/path, hostpath:/tmp or s3://bucket/prefix",
+    ),
     "login": Kind(_matches(r"(?:[^\s@'\"`;|$-][^\s@'\"`;|$]*@)?[^\s@'\"`;|$-][^\s@'\"`;|$]*"), "user@address"),
     "user": Kind(_matches(r"auto|\d{1,9}"), "a user id: 0, 1000, or auto"),
     "slurm-time": Kind(_matches(r"(?:\d+-)?\d+(?::\d+){0,2}|(?i:unlimited|infinite)"), "minutes, HH:MM:SS or D-HH:MM:SS"),

@@ -1,4 +1,4 @@
-"""The settings of Kubernetes jobs: KUBE_NAMESPACE, KUBE_PVC, …"""
+"""The settings of Kubernetes jobs: KUBE_NAMESPACE, KUBE_REPORT_TO, …"""
 
 from dataclasses import dataclass
 from typing import ClassVar, Literal
@@ -19,8 +19,11 @@ class KubernetesSettings(LauncherSettings):
         "instance",
     )
     queue: str = make_field("", "Kueue's local queue", "label")
-    pvc: str = make_field(
-        "", "Claim for the reports, as in NAME:/path; empty fetches them from the pods", "claim"
+    report_to: str = make_field(
+        "",
+        "Where reports go: pvc:NAME:/path, hostpath:/tmp, s3://bucket/prefix; empty: the pods"
+        " keep them for the fetch",
+        "report-place",
     )
     node_selector: str = make_field("", "key=value,… of the nodes to use", "selector")
     tolerations: str = make_field(

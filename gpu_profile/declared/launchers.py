@@ -63,7 +63,11 @@ _KUBERNETES = (
     _make_flag("namespace", "namespace", "KUBE_NAMESPACE"),
     _make_flag("context", "context", "KUBE_CONTEXT"),
     _make_flag("instance", "EC2 instance type", "KUBE_INSTANCE"),
-    _make_flag("pvc", "NAME:/path for the reports", "KUBE_PVC"),
+    _make_flag(
+        "report-to",
+        "where reports go: pvc:NAME:/path, hostpath:/tmp, s3://bucket/prefix",
+        "KUBE_REPORT_TO",
+    ),
     _make_flag("queue", "Kueue's local queue", "KUBE_QUEUE"),
 )
 

@@ -44,6 +44,11 @@ _REFUSALS = (
     Refusal("looking up service account", SettingsError, "Create it, or set KUBE_SERVICE_ACCOUNT"),
     Refusal("exceeded quota", JobError, "Ask for fewer nodes or GPUs, or have the quota raised"),
     Refusal(
+        "hostPath volumes",
+        SettingsError,
+        "Use --report-to pvc: or s3:, or a namespace whose PodSecurity allows them",
+    ),
+    Refusal(
         "violates PodSecurity", JobError, "Set KUBE_RUN_AS_USER, or use a namespace that allows it"
     ),
     Refusal("is forbidden: User", ToolError, _ROLE),

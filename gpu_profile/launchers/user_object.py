@@ -138,6 +138,7 @@ class UserObject(KubernetesObject):
             hold_s=options.hold_s,
             wait_s=options.wait_s,
             disk_gib=options.disk_gib,
+            place=options.place,
             keeps_original=self.replaces,
         )
         return self.get_manifest().edit(edit)
@@ -161,6 +162,7 @@ class UserObject(KubernetesObject):
         spec |= {"restartPolicy": "Never", "containers": [container]}
         if job.carrier:
             add_carrier(spec, container, job.carrier)
+        nsys_probe.add_host_path(spec, self.options.place)
         pod = {
             "apiVersion": "v1",
             "kind": "Pod",

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from gpu_profile.carrier import Carrier
@@ -10,6 +10,7 @@ from gpu_profile.job import Job, NsysPlan
 from gpu_profile.kubernetes.carrier_pod import make_additions
 from gpu_profile.kubernetes.kubectl import quote_literal
 from gpu_profile.kubernetes.marks import DEFAULT_CONTAINER, OBJECT_LABEL, PREFIX, RUN_LABEL
+from gpu_profile.kubernetes.report_place import ReportPlace
 from gpu_profile.manifest.container_words import make_container_words
 from gpu_profile.manifest.documents import Document
 from gpu_profile.manifest.paths import Path, set_value
@@ -30,13 +31,22 @@ class Edit:
     hold_s: int = 3600
     wait_s: int = 600
     disk_gib: int = 100
+    place: ReportPlace = field(default_factory=ReportPlace)
     keeps_original: bool = False
     """Whether the object gets its pod templates as they were, which `restore_object` puts back."""
 
     @property
     def reports(self) -> str:
         """The directory of the reports in each pod."""
-        return f"{REPORTS_MOUNT}/{self.job.name}"
+        return self.place.choose_directory(self.job.name, REPORTS_MOUNT)
+
+    def make_mount(self) -> Document:
+        """Return the mount of the volume for reports."""
+        path = self.place.choose_mount(self.job.name, REPORTS_MOUNT)
+        return {"name": _VOLUME, "mountPath": path}
+
+    def make_volume(self) -> Document:
+        return {"name": _VOLUME, **self.place.make_source(self.job.name, self.disk_gib)}
 
     def wrap(self, container: Container) -> list[str]:
         """Return the words before the container's own."""
@@ -55,7 +65,8 @@ def edit_object(document: Document, target: Target, edit: Edit) -> None:
         _insert(metadata, "name", edit.job.name)
     name = target.name or edit.job.name
     _put(metadata, "labels", {RUN_LABEL: edit.job.name})
-    facts = {"reports": edit.reports, "manifest": "true"}
+    notes = edit.place.make_notes(edit.job.name)
+    facts = {"reports": edit.reports, "manifest": "true", **notes}
     if edit.keeps_original:
         facts["original"] = _describe_templates(document, target)
     else:  # how long pods may take counts from the object's creation
@@ -110,9 +121,10 @@ def _edit_pod(template: Document, container: Container, name: str, edit: Edit) -
     if grace < _GRACE_S:
         _insert(spec, "terminationGracePeriodSeconds", _GRACE_S)
     volumes = _get_list(spec, "volumes")
-    _add_named(volumes, _make_volume(_VOLUME, edit))
+    _add_named(volumes, edit.make_volume())
     if _needs_temporary(_find_container(template, container.name)):
-        _add_named(volumes, _make_volume(_TEMPORARY, edit))
+        limit = {"sizeLimit": f"{edit.disk_gib}Gi"}
+        _add_named(volumes, {"name": _TEMPORARY, "emptyDir": limit})
 
 
 def _edit_container(container: Document, target: Container, edit: Edit) -> None:
@@ -120,7 +132,7 @@ def _edit_container(container: Document, target: Container, edit: Edit) -> None:
     mounts = _get_list(container, "volumeMounts")
     if needs_temporary:
         _add_named(mounts, {"name": _TEMPORARY, "mountPath": "/tmp"})
-    _add_named(mounts, {"name": _VOLUME, "mountPath": REPORTS_MOUNT})
+    _add_named(mounts, edit.make_mount())
     if target.is_wrapped:
         _wrap_program(container, target, edit)
 
@@ -132,9 +144,9 @@ def _add_patch(document: Document, target: Container, name: str, edit: Edit) -> 
     """
     container: Document = {
         "name": target.name,
-        "volumeMounts": [{"name": _VOLUME, "mountPath": REPORTS_MOUNT}],
+        "volumeMounts": [edit.make_mount()],
     }
-    spec: Document = {"containers": [container], "volumes": [_make_volume(_VOLUME, edit)]}
+    spec: Document = {"containers": [container], "volumes": [edit.make_volume()]}
     marks = {"labels": {OBJECT_LABEL: name}, "annotations": {DEFAULT_CONTAINER: target.name}}
     pod = {"metadata": marks, "spec": spec}
     job = {"name": target.name, "template": {"spec": {"template": pod}}}
@@ -144,10 +156,6 @@ def _add_patch(document: Document, target: Container, name: str, edit: Edit) -> 
     }
     *keys, last = target.template.patches.split(".")
     _get_list(_follow(document, tuple(keys)), last).insert(0, patch)
-
-
-def _make_volume(name: str, edit: Edit) -> Document:
-    return {"name": name, "emptyDir": {"sizeLimit": f"{edit.disk_gib}Gi"}}
 
 
 def _wrap_program(container: Document, target: Container, edit: Edit) -> None:

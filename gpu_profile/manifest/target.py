@@ -1,7 +1,8 @@
 """Choose the object of a manifest whose pods are profiled, and its containers."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any
 
 from gpu_profile.declared.object_kinds import ROWS, ObjectKind, OtherKind, PodTemplate
@@ -18,7 +19,8 @@ class Container:
     """A container that is edited. `where` leads to its pod template in the object.
 
     `command` and `args` are its own; without a command, `entrypoint` is the image's. `pods` is how
-    many pods the template makes. `is_privileged`: nsys may sample CPUs in it.
+    many pods the template makes. `is_privileged`: nsys may sample CPUs in it. `user` is who its
+    securityContext makes it, such as `user 1000`, empty where that may be root.
     """
 
     name: str
@@ -30,6 +32,7 @@ class Container:
     pods: int
     gpus: int
     is_privileged: bool = False
+    user: str = ""
     entrypoint: tuple[str, ...] = ()
 
     @property
@@ -157,7 +160,8 @@ def _find_containers(document: Document, kind: ObjectKind, chosen: str) -> Itera
             container = _choose_container(value["spec"]["containers"], template, chosen, kind)
             if container is not None:
                 pods = _count_pods(document, template, where)
-                yield _read_container(container, template, where, pods)
+                security = value["spec"].get("securityContext") or {}
+                yield _read_container(container, template, where, pods, security)
 
 
 def _choose_container(
@@ -185,7 +189,11 @@ def _count_pods(document: Document, template: PodTemplate, where: Path) -> int:
 
 
 def _read_container(
-    container: Document, template: PodTemplate, where: Path, pods: int
+    container: Document,
+    template: PodTemplate,
+    where: Path,
+    pods: int,
+    of_pod: Mapping[str, Any] = MappingProxyType({}),
 ) -> Container:
     resources = container.get("resources") or container.get("resourcesPerNode") or {}
     amounts = {**(resources.get("requests") or {}), **(resources.get("limits") or {})}
@@ -202,7 +210,14 @@ def _read_container(
         pods=pods,
         gpus=sum(int(value) for value in gpus if str(value).isdecimal()),
         is_privileged=bool(security.get("privileged")) or "SYS_ADMIN" in rights,
+        user=_find_user({**of_pod, **security}),
     )
+
+
+def _find_user(security: Mapping[str, Any]) -> str:
+    if security.get("runAsUser"):
+        return f"user {security['runAsUser']}"
+    return "no root (runAsNonRoot)" if security.get("runAsNonRoot") else ""
 
 
 def _explain_none(

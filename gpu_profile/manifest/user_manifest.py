@@ -101,6 +101,8 @@ class UserManifest:
         self._require_commands()
         if edit.plan.privileged:
             self._require_rights()
+        if edit.place.takes_root:
+            self._require_root(edit.place.host_path)
         documents = self.yaml.parse()
         number = self.target.number
         before = self.yaml.dump(documents)
@@ -121,6 +123,13 @@ class UserManifest:
                 what = f"CPU sampling needs SYS_ADMIN, which container {container.name} has not"
                 hint = "Add it to securityContext.capabilities.add, or leave the option out"
                 raise SettingsError(what, hint)
+
+    def _require_root(self, host_path: str) -> None:
+        """Raise SettingsError for a container that the manifest keeps from being root."""
+        for container in self.target.containers:
+            if container.user:
+                what = f"hostpath:{host_path} is root's alone, and container {container.name} is"
+                raise SettingsError(f"{what} {container.user}", "Use --report-to pvc: or s3:")
 
     def _require_commands(self) -> None:
         for container in self.target.containers:

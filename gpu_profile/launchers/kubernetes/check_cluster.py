@@ -195,8 +195,10 @@ def _explain_user(options: PodOptions) -> Check:
     reason = "KUBE_RUN_AS_USER is 0"
     if options.own_user:
         reason = "INSTALL_MPI=false: the image has no account with the id 1000"
-        if options.pvc:
+        if options.place.claim:
             reason = "A claim on NFS or FSx may be root's alone"
+        if options.place.takes_root:
+            reason = "A node's directory is root's alone"
     advice = f"{reason}. Set KUBE_RUN_AS_USER to a user who may write the reports"
     return Check(name="pods' user", ok=False, found=_ROOT, advice=advice)
 

@@ -7,7 +7,7 @@ from typing import Any, TypeAlias
 import yaml
 
 from gpu_profile.errors import SettingsError
-from gpu_profile.job import Job
+from gpu_profile.job import REPORTS_INSIDE, Job
 from gpu_profile.kubernetes.marks import MANAGED_BY, MANAGER, PREFIX
 from gpu_profile.launchers.kubernetes.pod_options import PodOptions
 from gpu_profile.settings.places import ROOT
@@ -52,8 +52,9 @@ def describe_job(
         },
         "annotations": {
             f"{PREFIX}/reports": options.directory(job.name),
-            f"{PREFIX}/claim": options.pvc,
+            f"{PREFIX}/claim": "",
             f"{PREFIX}/wait-seconds": str(options.wait_s),
+            **{f"{PREFIX}/{key}": note for key, note in options.place.make_notes(job.name).items()},
         },
     }
 
@@ -62,7 +63,7 @@ def refuse_mounts(job: Job) -> None:
     if job.mounts:
         raise SettingsError(
             f"{job.mounts[0].source} is on this machine, which pods cannot mount",
-            "Put it into the image, or onto a volume: KUBE_PVC",
+            "Put it into the image, or onto a volume: KUBE_REPORT_TO",
         )
 
 
@@ -120,7 +121,7 @@ def pod_security(options: PodOptions) -> Manifest:
     seccomp = {"seccompProfile": {"type": "RuntimeDefault"}}
     user = options.run_as_user
     if not user:
-        return seccomp
+        return {"runAsUser": 0, **seccomp} if options.place.takes_root else seccomp
     ids = {"runAsUser": user, "runAsGroup": user, "fsGroup": user, "runAsNonRoot": True}
     return {**ids, **seccomp}
 
@@ -168,9 +169,9 @@ def edit_worker(container: Manifest, options: PodOptions, job: Job) -> None:
 def edit_mounts(container: Manifest, options: PodOptions, job: Job) -> None:
     for mount in container["volumeMounts"]:
         if mount["name"] == "reports":
-            mount["mountPath"] = options.reports
+            mount["mountPath"] = options.place.choose_mount(options.folder(job.name), REPORTS_INSIDE)
             # an injector writes all runs' reports to one directory
-            if options.injector and options.pvc:
+            if options.injector and options.place.claim:
                 mount["subPath"] = job.name
 
 
@@ -181,13 +182,11 @@ def add_injection_label(template: Manifest, options: PodOptions) -> None:
         template.setdefault("metadata", {}).setdefault("labels", {})[key] = value
 
 
-def edit_volumes(spec: Manifest, options: PodOptions) -> None:
+def edit_volumes(spec: Manifest, options: PodOptions, run: str) -> None:
     for volume in spec["volumes"]:
-        if volume["name"] == "reports" and options.pvc:
+        if volume["name"] == "reports":
             del volume["emptyDir"]
-            volume["persistentVolumeClaim"] = {"claimName": options.pvc}
-        elif volume["name"] == "reports":
-            volume["emptyDir"]["sizeLimit"] = f"{options.disk_gib}Gi"
+            volume.update(options.place.make_source(run, options.disk_gib))
         if volume["name"] == "shm":
             volume["emptyDir"]["sizeLimit"] = f"{options.choose_shm_gib()}Gi"
 

@@ -33,7 +33,7 @@ def node_env(job: Job, options: PodOptions) -> dict[str, str]:
     return {
         "REPORTS": options.directory(job.name),
         "HOLD_SECONDS": str(options.hold_s),
-        **({"SHARED": "1"} if options.pvc else {}),
+        **({"SHARED": "1"} if options.place.claim else {}),
     }
 
 

@@ -13,6 +13,7 @@ from gpu_profile.kubernetes.kubectl import (
     checked_name,
     parse_object,
 )
+from gpu_profile.kubernetes.report_place import ReportPlace
 from gpu_profile.launchers.kubernetes import manifests
 from gpu_profile.launchers.kubernetes.manifests import Manifest
 from gpu_profile.launchers.kubernetes.pod_options import PodOptions
@@ -58,12 +59,20 @@ def make_probe_manifest(name: str, job: Job, options: PodOptions) -> Manifest:
     manifests.edit_container(container, options, job)
     if job.carrier:
         add_carrier(spec, container, job.carrier)
+    add_host_path(spec, options.place)
     return {
         "apiVersion": "v1",
         "kind": "Pod",
         "metadata": {"name": name, "labels": {"app.kubernetes.io/managed-by": "gpu-profile"}},
         "spec": spec,
     }
+
+
+def add_host_path(spec: Manifest, place: ReportPlace) -> None:
+    """Add the node's directory to a pod that does not use it: PodSecurity may refuse it."""
+    if place.host_path:
+        volume = {"name": "reports", "hostPath": {"path": place.host_path}}
+        spec["volumes"] = [*spec.get("volumes", ()), volume]
 
 
 def ask_for_help(cluster: KubernetesCluster, job: Job, options: PodOptions) -> Steps[str]:

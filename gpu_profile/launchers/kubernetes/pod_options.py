@@ -13,6 +13,7 @@ from gpu_profile.errors import SettingsError
 from gpu_profile.job import REPORTS_INSIDE, Job, NsysPlan
 from gpu_profile.kubernetes.ec2_instances import Instance, find_instance
 from gpu_profile.kubernetes.injector_charts import INJECTED, Generation, find_generation
+from gpu_profile.kubernetes.report_place import ReportPlace
 from gpu_profile.settings.settings import Settings
 
 _HOLD_S = 3600  # the default of KUBE_HOLD
@@ -29,16 +30,14 @@ _TOLERATION = re.compile(r"(?P<key>[^=:]+)(=(?P<value>[^:]*))?(:(?P<effect>\w+))
 class PodOptions:
     """Settings of every pod of a job.
 
-    `pvc` is the name of a PersistentVolumeClaim; without one, reports stay in the pods until the
-    fetch. `run_as_user` is 0 for the image's own user. `own_user`: that number is our default, not
+    `run_as_user` is 0 for the image's own user. `own_user`: that number is our default, not
     the setting's.
     """
 
     image: ImageRef
     carrier_image: str = ""
     instance: Instance | None = None
-    pvc: str = ""
-    reports: str = REPORTS_INSIDE
+    place: ReportPlace = field(default_factory=ReportPlace)
     queue: str = ""
     node_selector: Mapping[str, str] = field(default_factory=dict)
     tolerations: tuple[Mapping[str, str], ...] = ()
@@ -58,20 +57,21 @@ class PodOptions:
     @classmethod
     def from_settings(cls, settings: Settings) -> "PodOptions":
         kube = settings.of(KubernetesSettings)
-        claim, reports = parse_pvc(kube.pvc)
+        place = ReportPlace.parse(kube.report_to)
         return cls(
             image=settings.image_ref,
             carrier_image=str(settings.carrier_ref),
             instance=find_instance(kube.instance) if kube.instance else None,
-            pvc=claim,
-            reports=reports,
+            place=place,
             queue=kube.queue,
             node_selector=parse_selector(kube.node_selector),
             tolerations=parse_tolerations(kube.tolerations),
             affinity=parse_affinity(kube.affinity),
             priority_class=kube.priority_class,
             service_account=kube.service_account,
-            run_as_user=_choose_user(kube, has_mpi=bool(settings.component.get("INSTALL_MPI"))),
+            run_as_user=_choose_user(
+                kube, place, has_mpi=bool(settings.component.get("INSTALL_MPI"))
+            ),
             own_user=kube.run_as_user == AUTO,
             injector=_find_injector(kube.injector),
             wait_s=parse_count("KUBE_WAIT", kube.wait),
@@ -94,7 +94,11 @@ class PodOptions:
     def directory(self, name: str) -> str:
         """Return the directory of a run's reports inside a pod, such as
         `/wd/train-20261121-031500`."""
-        return f"{self.reports}/{INJECTED if self.injector else name}"
+        return self.place.choose_directory(self.folder(name), REPORTS_INSIDE)
+
+    def folder(self, name: str) -> str:
+        """Return the last part of that directory. An injector writes all runs' reports to one."""
+        return INJECTED if self.injector else name
 
     def resources(self, job: Job) -> dict[str, dict[str, str | int]]:
         """Return a worker's limits and requests.
@@ -136,29 +140,24 @@ class PodOptions:
         return self.instance.shm_gib if self.instance else _SHM_GIB
 
 
-def _choose_user(kube: KubernetesSettings, *, has_mpi: bool) -> int:
+def _choose_user(kube: KubernetesSettings, place: ReportPlace, *, has_mpi: bool) -> int:
     """Return the user of the pods, or 0 for the image's own.
 
     `auto` is the account mpiuser, which Open MPI's part of our image has. A claim may belong to
     root on the file server, where fsGroup changes nothing (NFS, FSx), so it keeps the image's.
+    Raises SettingsError for a user who cannot write to a directory of the node.
     """
-    if kube.run_as_user != AUTO:
-        return parse_count("KUBE_RUN_AS_USER", kube.run_as_user)
-    return _MPIUSER if has_mpi and not kube.pvc else 0
+    if kube.run_as_user == AUTO:
+        return _MPIUSER if has_mpi and not place.claim and not place.takes_root else 0
+    user = parse_count("KUBE_RUN_AS_USER", kube.run_as_user)
+    if user and place.takes_root:
+        what = f"hostpath:{place.host_path} is root's alone, and KUBE_RUN_AS_USER is {user}"
+        raise SettingsError(what, "Set KUBE_RUN_AS_USER=0, or use --report-to pvc: or s3:")
+    return user
 
 
 def _find_injector(name: str) -> Generation | None:
     return None if name == "none" else find_generation(name)
-
-
-def parse_pvc(text: str) -> tuple[str, str]:
-    """Return claim and mount path of `NAME:/path`."""
-    if not text:
-        return "", REPORTS_INSIDE
-    claim, _, path = text.partition(":")
-    if not claim or not path.startswith("/") or path == "/":
-        raise SettingsError(f"KUBE_PVC {text!r} is no claim and path", "Use NAME:/path")
-    return claim, path.rstrip("/")
 
 
 def parse_selector(text: str) -> dict[str, str]:

@@ -75,7 +75,7 @@ class TrainJobLauncher(KubernetesJob):
         manifests.place_pod(spec, self.options, is_patch=True)
         spec["containers"][0]["securityContext"] = manifests.container_security(self.options)
         manifests.edit_mounts(spec["containers"][0], self.options, job)
-        manifests.edit_volumes(spec, self.options)
+        manifests.edit_volumes(spec, self.options, job.name)
         preferred = spec["affinity"].get("podAntiAffinity", {})
         for term in preferred.get("preferredDuringSchedulingIgnoredDuringExecution", ()):
             term["podAffinityTerm"]["labelSelector"]["matchLabels"] = {_JOB: job.name}

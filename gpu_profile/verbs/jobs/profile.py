@@ -117,6 +117,8 @@ def show_plan(job: Job, launcher: Launcher, *, carry: bool) -> None:
     spec = job.profile or ProfileSpec()
     if part := describe_recorded_part(spec):
         print(f"# recorded: {part}")
+    if place := launcher.name_place(job.name):
+        print(f"# reports come here, and stay in {place}")
     plan, _ = plan_for(job, spec, TYPICAL_HELP)
     show_commands(process.plan(launcher.submit(job, plan)))
 
@@ -140,6 +142,8 @@ def _start_run(
         job.name, name_job, launcher, settings, plan, kinds, secrets=secrets, keep=keep
     )
     runner.progress.say(f"{run.handle} submitted; its run directory is {runner.directory}")
+    if place := launcher.name_place(run.id):
+        runner.progress.say(f"its reports stay in {place}, too")
     return runner, run
 
 

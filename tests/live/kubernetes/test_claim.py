@@ -1,11 +1,12 @@
-"""Reports on a claim outlive their pods: pods need not wait, and a lost node loses nothing."""
+"""Reports outlive their pods on a claim, and in a directory of each node."""
 
 import json
+import time
 from pathlib import Path
 
 import pytest
 
-from tests.live.kubernetes.conftest import Cluster, must
+from tests.live.kubernetes.conftest import Cluster, kubectl, must
 
 pytestmark = [pytest.mark.kubernetes, pytest.mark.docker, pytest.mark.image, pytest.mark.registry]
 
@@ -38,16 +39,67 @@ def claim(cluster: Cluster, directory: Path) -> str:
 @pytest.mark.parametrize("launcher", ["mpijob", "pytorchjob"])
 def test_reports_come_off_the_claim(cluster: Cluster, launcher: str) -> None:
     volume = claim(cluster, cluster.directory / "volume")
-    done = cluster.profile(launcher, f"--pvc={volume}", "--", "sh", "-c", "sleep 1")
+    done = cluster.profile(launcher, f"--report-to=pvc:{volume}", "--", "sh", "-c", "sleep 1")
     assert done.returncode == 0, done.stderr
     assert [name.split(".")[0] for name in cluster.reports()] == ["rank0", "rank1"]
     assert len(list((cluster.directory / "volume").glob("*/*.nsys-rep"))) == 2
     must(cluster.kubectl("delete", "pv", cluster.namespace, "--wait=false"))
 
 
+POD = """{apiVersion: v1, kind: Pod, metadata: {name: x}, spec: {restartPolicy: Never,
+  containers: [{name: main, image: "IMAGE", command: [sh, -c, "sleep 1"]}]}}"""
+
+
+@pytest.mark.parametrize("place", ["claim", "hostpath"])
+def test_an_object_of_the_user_writes_to_the_place_that_the_flag_names(
+    cluster: Cluster, place: str
+) -> None:
+    (cluster.directory / "pod.yaml").write_text(POD.replace("IMAGE", cluster.image))
+    volume = cluster.directory / "volume"
+    volume.mkdir(mode=0o755)
+    to = f"hostpath:{volume}" if place == "hostpath" else f"pvc:{claim(cluster, volume)}"
+    words = ("--manifest=pod.yaml", "--trace=osrt", f"--report-to={to}")
+    done = cluster.invoke("profile", *words)
+    assert done.returncode == 0, done.stderr
+    assert "its reports stay in" in done.stderr
+    (report,) = volume.glob("*/*.nsys-rep")
+    assert [report.name] == cluster.reports()
+    assert report.parent.name == cluster.record()["id"]
+    kubectl("delete", "pv", cluster.namespace, "--wait=false", "--ignore-not-found")
+
+
+def test_nodes_have_the_reports_of_pods_that_are_gone(cluster: Cluster) -> None:
+    to = f"--report-to=hostpath:{cluster.directory}/node"
+    handle = cluster.started("pytorchjob", to, "--set=KUBE_HOLD=1", "--", "sh", "-c", "sleep 1")
+    wait = ("wait", handle.partition("://")[0], handle.rpartition("/")[2], "--timeout=120s")
+    must(cluster.kubectl(*wait, "--for=condition=Succeeded"))
+    end = time.monotonic() + 60
+    while any(pod["status"]["phase"] == "Running" for pod in cluster.pods()):
+        assert time.monotonic() < end
+        time.sleep(1)
+    done = cluster.invoke("fetch", "--job", handle)
+    assert done.returncode == 6, done.stderr
+    (run,) = (cluster.directory / "node").iterdir()
+    for pod in cluster.pods():
+        assert f"{pod['spec']['nodeName']} has its reports in {run}" in done.stderr
+    assert len(list(run.glob("*.nsys-rep"))) == 2
+
+
+def test_a_namespace_without_host_paths_is_one_line_before_anything_starts(
+    cluster: Cluster,
+) -> None:
+    label = "pod-security.kubernetes.io/enforce=baseline"
+    must(cluster.kubectl("label", "namespace", cluster.namespace, label))
+    done = cluster.profile("pytorchjob", "--report-to=hostpath:/tmp", "--", "true")
+    assert done.returncode == 2
+    assert "hostPath volumes" in done.stderr
+    assert "Use --report-to pvc: or s3:" in done.stderr
+    assert not list(cluster.directory.glob("*/run.json"))
+
+
 def test_a_worker_whose_disk_is_full_says_so(cluster: Cluster, small_disk: Path) -> None:
     (small_disk / "taken").write_bytes(bytes(3 * 2**20 - 4096))
-    words = (f"--pvc={claim(cluster, small_disk)}", "--", "sh", "-c", "sleep 1")
+    words = (f"--report-to=pvc:{claim(cluster, small_disk)}", "--", "sh", "-c", "sleep 1")
     done = cluster.profile("mpijob", *words)
     assert done.returncode == 6, done.stderr
     (output,) = cluster.directory.glob("*/output.log")

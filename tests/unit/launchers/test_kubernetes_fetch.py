@@ -138,6 +138,16 @@ def test_an_ended_pod_cannot_be_read() -> None:
         fetched(items(WORKERS[0], ended("train-1-worker-1", 137, reason="OOMKilled")), *copied(0))
 
 
+def test_reports_of_a_node_are_named_where_no_pod_can_be_read() -> None:
+    on_nodes = mpijob("Running")
+    on_nodes["metadata"]["annotations"]["gpu-profile.io/host-path"] = "/tmp/train-1"
+    with pytest.raises(ReportError) as caught:
+        driven(MPI.fetch("team/train-1", TO), answer(on_nodes), items(ended("train-1-worker-0", 0)))
+    left = "; node-1 has its reports in /tmp/train-1"
+    assert f"train-1-worker-0 on node-1 cannot be read (succeeded){left}" in str(caught.value)
+    assert "worker-1 is gone, and its node has its reports in /tmp/train-1" in str(caught.value)
+
+
 def succeeded(*marks: str, asked: tuple[Result, ...] = ()) -> None:
     steps = MPI.fetch("team/train-1", TO)
     answers = (*copied(0), *copied(1), *map(said, marks), *asked)

@@ -16,6 +16,7 @@ from gpu_profile.errors import SettingsError
 from gpu_profile.job import Job, NsysPlan, Resources
 from gpu_profile.kubernetes.ec2_instances import find_instance
 from gpu_profile.kubernetes.kubectl import KubernetesCluster
+from gpu_profile.kubernetes.report_place import ReportPlace
 from gpu_profile.launchers.kubernetes import manifests
 from gpu_profile.launchers.kubernetes.job.job import KubernetesJob
 from gpu_profile.launchers.kubernetes.mpijob import MpiJobLauncher
@@ -33,8 +34,7 @@ PLAIN = PodOptions(image=IMAGE)
 FULL = PodOptions(
     image=IMAGE,
     instance=find_instance("p5.48xlarge"),
-    pvc="reports",
-    reports="/reports",
+    place=ReportPlace(claim="reports", mount="/reports"),
     queue="gpu-queue",
     node_selector={"node.kubernetes.io/instance-type": "p5.48xlarge"},
     tolerations=({"key": "team", "operator": "Equal", "value": "a", "effect": "NoSchedule"},),
@@ -219,12 +219,30 @@ def test_pods_of_our_image_do_not_run_as_root(kind: type[KubernetesJob]) -> None
 
 
 @pytest.mark.parametrize(
-    "setting", ["KUBE_RUN_AS_USER=0", "INSTALL_MPI=false", "KUBE_PVC=reports:/wd"]
+    "setting", ["KUBE_RUN_AS_USER=0", "INSTALL_MPI=false", "KUBE_REPORT_TO=pvc:reports:/wd"]
 )
 def test_the_images_own_user_stays(setting: str) -> None:
     """Asked for; without the account; on a file server where fsGroup changes nothing."""
     (master, *_) = all_pods(PyTorchJobLauncher.from_settings(settings_for(setting)))
     assert "runAsUser" not in master["securityContext"]
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.name)
+def test_reports_in_a_directory_of_each_node_are_roots(kind: type[KubernetesJob]) -> None:
+    options = kind.from_settings(settings_for("KUBE_REPORT_TO=hostpath:/tmp")).options
+    found = kind(cluster=CLUSTER, options=options).manifest(cpu_job(), PLAN)
+    run = "train-20261121-031500"
+    assert found["metadata"]["annotations"]["gpu-profile.io/host-path"] == f"/tmp/{run}"
+    source = {"hostPath": {"path": f"/tmp/{run}", "type": "DirectoryOrCreate"}}
+    workers = [pod for pod in pod_specs(found) if "reports" in json.dumps(pod.get("volumes"))]
+    for pod in workers:
+        assert pod["securityContext"]["runAsUser"] == 0
+        assert {"name": "reports", **source} in pod["volumes"]
+        mounts = pod["containers"][0]["volumeMounts"]
+        assert {"name": "reports", "mountPath": f"/wd/{run}"} in mounts
+    assert workers
+    with pytest.raises(SettingsError, match="root's alone, and KUBE_RUN_AS_USER is 7"):
+        kind.from_settings(settings_for("KUBE_REPORT_TO=hostpath:/tmp", "KUBE_RUN_AS_USER=7"))
 
 
 def test_an_image_of_others_keeps_its_own_user(tmp_path: Path) -> None:

@@ -30,7 +30,8 @@ def test_our_image_needs_no_right() -> None:
     [
         ("KUBE_RUN_AS_USER=0", "KUBE_RUN_AS_USER is 0"),
         ("INSTALL_MPI=false", "no account"),
-        ("KUBE_PVC=reports:/wd", "NFS or FSx"),
+        ("KUBE_REPORT_TO=pvc:reports:/wd", "NFS or FSx"),
+        ("KUBE_REPORT_TO=hostpath:/tmp", "A node's directory"),
     ],
 )
 def test_root_is_explained(setting: str, reason: str) -> None:

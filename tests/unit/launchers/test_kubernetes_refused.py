@@ -12,6 +12,7 @@ from gpu_profile.declared.image_ref import ImageRef
 from gpu_profile.errors import GpuProfileError, SettingsError
 from gpu_profile.job import Job, Mount, NsysPlan, ProfileSpec, Resources
 from gpu_profile.kubernetes import kubectl
+from gpu_profile.kubernetes.report_place import ReportPlace
 from gpu_profile.kubernetes.ec2_instances import find_instance
 from gpu_profile.kubernetes.injector_charts import find_generation
 from gpu_profile.launchers.kubernetes import pod_options
@@ -33,9 +34,13 @@ def job(name: str = "train-1", **changes: Any) -> Job:
 @pytest.mark.parametrize(
     ("call", "line"),
     [
-        (lambda: pod_options.parse_pvc("claim"), "is no claim and path. Use NAME:/path."),
-        (lambda: pod_options.parse_pvc(":/wd"), "is no claim and path"),
-        (lambda: pod_options.parse_pvc("claim:/"), "is no claim and path"),
+        *(
+            (lambda text=text: ReportPlace.parse(text), "is no place for reports. Use pvc:NAME:/p")
+            for text in (
+                *("pvc:claim", "pvc::/wd", "pvc:claim:/", "claim:/wd", "hostpath:tmp", "hostpath:/"),
+                *("hostpath:/tmp/../etc", "s3://", "s3://B/x", "s3://team/a b", "https://a.b/c"),
+            )
+        ),
         (lambda: pod_options.parse_selector("a"), "is no selector. Use key=value,…."),
         (lambda: pod_options.parse_selector("=b"), "is no selector"),
         (lambda: pod_options.parse_tolerations("a=b:Never"), "is no toleration"),
@@ -76,7 +81,7 @@ def test_names_that_operators_would_only_whisper_of(
 
 def test_a_directory_of_this_machine_cannot_be_mounted() -> None:
     mounted = job(mounts=(Mount(source=Path("/data"), target="/data"),))
-    with pytest.raises(SettingsError, match="KUBE_PVC"):
+    with pytest.raises(SettingsError, match="KUBE_REPORT_TO"):
         process.plan(MPI.submit(mounted, NsysPlan(options=())))
 
 

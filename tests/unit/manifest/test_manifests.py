@@ -14,6 +14,7 @@ from gpu_profile.carrier import Carrier
 from gpu_profile.command import Command, Result, Steps
 from gpu_profile.errors import SettingsError
 from gpu_profile.job import Job, NsysPlan
+from gpu_profile.kubernetes.report_place import ReportPlace
 from gpu_profile.launchers.number_reports import choose_names
 from gpu_profile.launchers.user_object import UserObject
 from gpu_profile.manifest.documents import YamlText
@@ -76,6 +77,36 @@ def test_nsys_is_carried_to_a_container_that_has_none() -> None:
     assert container["command"][:2] == [carrier.python, "-E"]
     assert f"--nsys={carrier.nsys}" in container["command"]
     assert sidecar == {"name": "sidecar", "image": "registry.example/team/metrics:3"}
+
+
+PLACES = {
+    "pvc:shared:/data": ("persistentVolumeClaim", "/data", "/data"),
+    "hostpath:/tmp": ("hostPath", "/gpu-profile/train-20261121-031500", "/gpu-profile"),
+    "s3://team/night": ("emptyDir", "/gpu-profile", "/gpu-profile"),
+}
+
+
+@pytest.mark.parametrize("place", PLACES)
+def test_reports_go_to_the_place_that_the_flag_names(place: str) -> None:
+    source, mount, directory = PLACES[place]
+    edit = dataclasses.replace(EDIT, place=ReportPlace.parse(place))
+    (pod,) = yaml.safe_load_all(read_file("pod").edit(edit).after)
+    (volume,) = [one for one in pod["spec"]["volumes"] if one["name"] == "gpu-profile-reports"]
+    mounts = {one["name"]: one["mountPath"] for one in pod["spec"]["containers"][0]["volumeMounts"]}
+    assert (source in volume, mounts[volume["name"]]) == (True, mount)
+    notes = pod["metadata"]["annotations"]
+    assert notes["gpu-profile.io/reports"] == f"{directory}/{EDIT.job.name}"
+
+
+def test_a_directory_of_the_node_takes_root() -> None:
+    edit = dataclasses.replace(EDIT, place=ReportPlace.parse("hostpath:/tmp"))
+    for user, said in (("runAsUser: 7", "user 7"), ("runAsNonRoot: true", "no root")):
+        text = POD.replace("command: [a]", f"command: [a], securityContext: {{{user}}}")
+        with pytest.raises(SettingsError, match=f"is root's alone, and container c is {said}"):
+            read(text).edit(edit)
+    owner = POD.replace("spec: {", "spec: {securityContext: {runAsUser: 9}, ", 1)
+    with pytest.raises(SettingsError, match="container c is user 9"):
+        read(owner).edit(edit)
 
 
 def test_cpu_sampling_takes_a_right_that_the_manifest_gives() -> None:

@@ -28,11 +28,11 @@ def test_a_field_is_a_key_with_the_prefix_and_the_kind_of_its_type() -> None:
 def test_values_are_read_under_the_names_of_the_fields(tmp_path: Path) -> None:
     path = tmp_path / ".env"
     path.write_text("SLURM_PARTITION=gpu\nSLURM_TORCHRUN=yes\nSSH_ARGS='-p 2222'\n")
-    settings = load_settings(path, {"KUBE_PVC": "claim:/wd"}, ("SLURM_TIME=00:10:00",))
+    settings = load_settings(path, {"KUBE_REPORT_TO": "pvc:claim:/wd"}, ("SLURM_TIME=00:10:00",))
     slurm = settings.of(SlurmSettings)
     assert (slurm.partition, slurm.torchrun, slurm.time) == ("gpu", True, "00:10:00")
     assert settings.of(SshSettings).args == "-p 2222"
-    assert settings.of(KubernetesSettings).pvc == "claim:/wd"
+    assert settings.of(KubernetesSettings).report_to == "pvc:claim:/wd"
     assert settings.sources["SLURM_PARTITION"] == f"{path}:1"
 
 

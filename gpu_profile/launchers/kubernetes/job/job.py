@@ -87,7 +87,7 @@ class KubernetesJob(KubernetesObject):
         manifests.spread_pods(spec, self.kind.label, job.name)
         manifests.edit_container(container, options, job, privileged=plan.privileged, needs=needs)
         manifests.edit_worker(container, self.options, job)
-        manifests.edit_volumes(spec, self.options)
+        manifests.edit_volumes(spec, self.options, job.name)
         if job.carrier:
             add_carrier(spec, container, job.carrier)
 

@@ -117,23 +117,29 @@ class KubernetesObject(LauncherDefaults, ABC):
         job = yield from state.get_own_job(self.cluster, self.kind, job_id)
         job_pods = yield from state.get_pods(self.cluster, self.kind.workers, job_id)
         began, stopped = state.has_run(job), state.get_annotation(job, "stopped")
+        host_path = state.get_annotation(job, "host-path")
         missing_pods = (
-            _list_missing_pods(self.expected(job), job_pods) if began and not stopped else ()
+            _list_missing_pods(self.expected(job), job_pods, host_path)
+            if began and not stopped
+            else ()
         )
         if stopped and self.kind.suspended in state.list_conditions(job):
             job_pods = ()  # suspended before any rank was started
         elif not began or self.kind.holds:  # a pending pod has recorded nothing
             job_pods = tuple(pod for pod in job_pods if pods.get_phase(pod) != "Pending")
         if state.get_annotation(job, "claim"):
-            lasting = not self.kind.holds
+            lasting = not self.kind.holds or bool(state.get_annotation(job, "manifest"))
             where = (self.cluster, self.options, job_id, job, job_pods, to)
             yield from claim_reader.collect_from_claim(*where, lasting=lasting)
         else:
             directory = state.get_annotation(job, "reports")
             yield from copy_reports.collect_from_pods(
-                self.cluster, job_pods, directory, to, missing_pods
+                self.cluster, job_pods, directory, to, missing_pods, host_path
             )
         yield from self.check(job, job_pods)
+
+    def name_place(self, run: str) -> str:
+        return self.options.place.describe(run)
 
     def export(self, job_id: str, report: Path, output: Path) -> Command | None:
         """Return None: `fetch` brings exports too, made in the pods by the job's own nsys."""
@@ -161,8 +167,9 @@ class KubernetesObject(LauncherDefaults, ABC):
         )
 
 
-def _list_missing_pods(expected: Sequence[str], job_pods: Sequence[Object]) -> tuple[str, ...]:
+def _list_missing_pods(
+    expected: Sequence[str], job_pods: Sequence[Object], host_path: str
+) -> tuple[str, ...]:
     pod_names = {pods.get_name(pod) for pod in job_pods}
-    return tuple(
-        f"{name} is gone, its reports with it" for name in expected if name not in pod_names
-    )
+    left = f"and its node has its reports in {host_path}" if host_path else "its reports with it"
+    return tuple(f"{name} is gone, {left}" for name in expected if name not in pod_names)

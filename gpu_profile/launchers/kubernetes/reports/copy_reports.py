@@ -180,13 +180,14 @@ def collect_from_pods(
     directory: str,
     to: Path,
     missing: Sequence[str],
+    host_path: str = "",
 ) -> Steps[None]:
     """Copy the reports of every pod that still runs.
 
-    Raises ReportError that names each missing report and why. Reports that did arrive stay in
+    `host_path` is the directory of each node that has them too, if any. Raises ReportError that names each missing report and why. Reports that did arrive stay in
     `to`.
     """
-    lost = [*missing, *_list_unreadable(job_pods)]
+    lost = [*missing, *_list_unreadable(job_pods, host_path)]
     live = [pod for pod in job_pods if pods.is_running(pod)]
     empty: list[str] = []
     for pod in live:
@@ -195,15 +196,18 @@ def collect_from_pods(
     if len(empty) < len(live):  # no pod has the directory: the run had not begun
         lost += empty
     if lost:
-        hint = f"{to} holds those that could; KUBE_PVC keeps reports apart from pods"
+        hint = f"{to} holds those that could"
+        if not host_path:
+            hint += "; --report-to keeps reports apart from pods"
         if any(_NO_ROOM in problem for problem in lost):
             hint = f"Make room; `invoke fetch --job {to.name}` goes on: the pods have them still"
         raise ReportError(f"not every report could be fetched: {'; '.join(lost)}", hint)
 
 
-def _list_unreadable(job_pods: Sequence[Object]) -> Iterator[str]:
+def _list_unreadable(job_pods: Sequence[Object], host_path: str) -> Iterator[str]:
     for pod in job_pods:
         if not pods.is_running(pod):
             end = pods.describe_ending(pod) or pods.get_phase(pod).lower()
             node = pods.get_node(pod) or "no node"
-            yield f"{pods.get_name(pod)} on {node} cannot be read ({end})"
+            there = f"; {node} has its reports in {host_path}" if host_path else ""
+            yield f"{pods.get_name(pod)} on {node} cannot be read ({end}){there}"

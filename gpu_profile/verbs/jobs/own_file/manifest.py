@@ -77,6 +77,8 @@ def show_difference(job: Job, plan: NsysPlan, launcher: ManifestLauncher) -> Non
         print(f"# {target.title}: {container.describe()}")
     if job.carrier is None:
         print("# nsys: the image's own; an init container brings ours where it has none (--carry)")
+    if place := launcher.name_place(job.name):
+        print(f"# reports come here, and stay in {place}")
     print(launcher.edit_manifest(job, plan).difference, end="")
 
 
@@ -104,11 +106,9 @@ def _refuse_flags(options: ProfileOptions, settings: Settings) -> None:
     """Raise SettingsError for flags that the manifest decides, and settings without effect."""
     refuse_decided(options, {"words behind --": options.words})
     kube = settings.of(KubernetesSettings)
-    for key, value, unset in (("KUBE_PVC", kube.pvc, ""), ("KUBE_INJECTOR", kube.injector, "none")):
-        if value != unset:
-            raise SettingsError(
-                f"{key} {value}: reports of a manifest wait in its pods", "Unset it"
-            )
+    if kube.injector != "none":
+        what = f"KUBE_INJECTOR {kube.injector}: pods of a manifest get nsys by our wrapper"
+        raise SettingsError(what, "Unset it")
 
 
 def refuse_decided(options: ProfileOptions, more: Mapping[str, object]) -> None:
