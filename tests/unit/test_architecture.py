@@ -20,14 +20,14 @@ MOST_FILES, MOST_LINES, MOST_FUNCTION_LINES, MEDIAN_FUNCTION_LINES = 16, 300, 40
 LIBRARY_USERS = {
     "subprocess": {"process.py"},
     "docker": {"engine/api.py"},
-    "boto3": {"registry/ecr.py", "analysis/store/files/open_report.py"},
+    "boto3": {"registry/ecr.py", "s3/bucket.py"},
     "invoke": {"cli/tasks.py"},
 }
 
 FLOORS = """
 carrier job_status printable signals
 analysis/arrays command errors progress redact table
-declared files remote_host
+declared files remote_host s3
 pins
 components
 analysis/step_search analysis/store formats kubernetes process schemas
@@ -57,7 +57,7 @@ SCRIPT_FLOOR = {
 }
 """The folders of Container-Root. A script imports siblings, and packages beside it."""
 ANALYSIS_NEEDS = {
-    *("analysis", "errors", "files", "formats", "printable", "redact", "table"),
+    *("analysis", "errors", "files", "formats", "printable", "redact", "s3", "table"),
 }
 
 

@@ -169,7 +169,9 @@ def edit_worker(container: Manifest, options: PodOptions, job: Job) -> None:
 def edit_mounts(container: Manifest, options: PodOptions, job: Job) -> None:
     for mount in container["volumeMounts"]:
         if mount["name"] == "reports":
-            mount["mountPath"] = options.place.choose_mount(options.folder(job.name), REPORTS_INSIDE)
+            mount["mountPath"] = options.place.choose_mount(
+                options.folder(job.name), REPORTS_INSIDE
+            )
             # an injector writes all runs' reports to one directory
             if options.injector and options.place.claim:
                 mount["subPath"] = job.name

@@ -80,8 +80,10 @@ def test_nodes_have_the_reports_of_pods_that_are_gone(cluster: Cluster) -> None:
     done = cluster.invoke("fetch", "--job", handle)
     assert done.returncode == 6, done.stderr
     (run,) = (cluster.directory / "node").iterdir()
-    for pod in cluster.pods():
-        assert f"{pod['spec']['nodeName']} has its reports in {run}" in done.stderr
+    for role in ("master", "worker"):
+        node = cluster.pod_named(f"-{role}-0")["node"]
+        assert f"-{role}-0 on {node} cannot be read (succeeded); {node} has" in done.stderr
+    assert f"has its reports in {run}" in done.stderr
     assert len(list(run.glob("*.nsys-rep"))) == 2
 
 

@@ -18,7 +18,8 @@ REFUSED_WORDS = (
     "NSYS_VERSION=1;x NSYS_VERSION=$(x) VERSION=a/b VERSION= REGISTRY=https://x/y "
     "REGISTRY=host/UPPER CUDA_ARCHS=sm_90 NETWORK=-x CONTAINER=a/b "
     "REPORT_DIR=~no-such-user/x SSH_HOST=-oProxyCommand=x SLURM_TIME=soon AWS_REGION=Ohio "
-    "KUBE_NAMESPACE=Team_A KUBE_INSTANCE=p5 KUBE_REPORT_TO=pvc:claim KUBE_REPORT_TO=ftp://x KUBE_AFFINITY=[] KUBE_AFFINITY={ "
+    "KUBE_NAMESPACE=Team_A KUBE_INSTANCE=p5 KUBE_REPORT_TO=pvc:claim KUBE_REPORT_TO=ftp://x "
+    "KUBE_AFFINITY=[] KUBE_AFFINITY={ "
     "KUBE_RUN_AS_USER=me NCCL_COMMIT=abc NCCL_SHA256=12 NCCL_URL=ftp//x NSYS_URL=javascript:x "
     "SSH_WORKDIR=-x SSH_SYNC=-x SLURM_WORKDIR=-rf SLURM_DIR=runs SLURM_DIR=~/runs "
     "no_proxy=http://host no_proxy=a;b KUBE_NODE_SELECTOR=zone KUBE_NODE_SELECTOR==a "
@@ -55,7 +56,8 @@ TAKEN = (
     *("VOL_MAP=-v /data:/data:ro -v named:/x --mount type=tmpfs,target=/t", "VOL_MAP=-v /cache"),
     *("SSH_HOST=ubuntu@10.0.0.1", "SSH_HOST=gpu_box", "SLURM_TIME=1-00:00:00", "SLURM_TIME=30"),
     *("SLURM_PARTITION=p5,p4d", "SLURM_MODULES=cuda/12.4 openmpi+x", "SLURM_IMAGE=/fsx/x.sqsh"),
-    *("KUBE_REPORT_TO=pvc:reports:/data", "KUBE_REPORT_TO=s3://team/night", 'KUBE_AFFINITY={"nodeAffinity": {}}', "KUBE_INSTANCE=p5.48xlarge"),
+    *("KUBE_REPORT_TO=pvc:reports:/data", "KUBE_REPORT_TO=s3://team/night"),
+    *('KUBE_AFFINITY={"nodeAffinity": {}}', "KUBE_INSTANCE=p5.48xlarge"),
     *("KUBE_CONTEXT=arn:aws:eks:us-west-2:123456789012:cluster/x", "NSYS=~/nsight/nsys"),
     *(
         "https_proxy=http://u:p@proxy:3128",

@@ -12,9 +12,9 @@ from gpu_profile.declared.image_ref import ImageRef
 from gpu_profile.errors import GpuProfileError, SettingsError
 from gpu_profile.job import Job, Mount, NsysPlan, ProfileSpec, Resources
 from gpu_profile.kubernetes import kubectl
-from gpu_profile.kubernetes.report_place import ReportPlace
 from gpu_profile.kubernetes.ec2_instances import find_instance
 from gpu_profile.kubernetes.injector_charts import find_generation
+from gpu_profile.kubernetes.report_place import ReportPlace
 from gpu_profile.launchers.kubernetes import pod_options
 from gpu_profile.launchers.kubernetes.mpijob import MpiJobLauncher
 from gpu_profile.launchers.kubernetes.pod_options import PodOptions
@@ -37,7 +37,14 @@ def job(name: str = "train-1", **changes: Any) -> Job:
         *(
             (lambda text=text: ReportPlace.parse(text), "is no place for reports. Use pvc:NAME:/p")
             for text in (
-                *("pvc:claim", "pvc::/wd", "pvc:claim:/", "claim:/wd", "hostpath:tmp", "hostpath:/"),
+                *(
+                    "pvc:claim",
+                    "pvc::/wd",
+                    "pvc:claim:/",
+                    "claim:/wd",
+                    "hostpath:tmp",
+                    "hostpath:/",
+                ),
                 *("hostpath:/tmp/../etc", "s3://", "s3://B/x", "s3://team/a b", "https://a.b/c"),
             )
         ),

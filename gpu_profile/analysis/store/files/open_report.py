@@ -10,6 +10,7 @@ from gpu_profile.analysis.store.database import Database
 from gpu_profile.analysis.store.files.gzip_file import MOST_BYTES
 from gpu_profile.analysis.store.files.temporary import TemporaryFolder
 from gpu_profile.errors import ReportError, ToolError
+from gpu_profile.s3.bucket import BucketError, download
 
 _FILE_NAME = re.compile(r"[^.-].{0,240}")
 _ADVICE = "Check the address and the access to it"
@@ -42,13 +43,9 @@ def open_report(place: str, most_bytes: int = MOST_BYTES) -> Iterator[Database]:
 
 def _from_s3(url: str, local: Path) -> None:
     """Download with the credentials and endpoint that boto3 finds on this machine."""
-    import boto3
-    from botocore.exceptions import BotoCoreError, ClientError
-
-    bucket, _, key = url.removeprefix("s3://").partition("/")
     try:
-        boto3.client("s3").download_file(bucket, key, str(local))
-    except (BotoCoreError, ClientError, ValueError) as error:
+        download(url, local)
+    except BucketError as error:
         raise ReportError(f"{url} cannot be read: {error}", _ADVICE) from error
 
 

@@ -14,6 +14,7 @@ from gpu_profile.job import Job
 from gpu_profile.job_status import JobStatus
 from gpu_profile.kubernetes import pods
 from gpu_profile.kubernetes.kubectl import KubernetesCluster, Object, check_kubectl_result, split_id
+from gpu_profile.kubernetes.report_place import ReportPlace
 from gpu_profile.launcher import Carrying, ImageFrom, LauncherDefaults
 from gpu_profile.launchers.agent import windows
 from gpu_profile.launchers.kubernetes import state
@@ -134,7 +135,13 @@ class KubernetesObject(LauncherDefaults, ABC):
         else:
             directory = state.get_annotation(job, "reports")
             yield from copy_reports.collect_from_pods(
-                self.cluster, job_pods, directory, to, missing_pods, host_path
+                self.cluster,
+                job_pods,
+                directory,
+                to,
+                missing_pods,
+                host_path=host_path,
+                bucket=ReportPlace.parse(state.get_annotation(job, "bucket")).bucket,
             )
         yield from self.check(job, job_pods)
 

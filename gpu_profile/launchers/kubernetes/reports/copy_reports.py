@@ -12,6 +12,7 @@ from gpu_profile.kubernetes import pods
 from gpu_profile.kubernetes.kubectl import KubernetesCluster, Object, strip_address
 from gpu_profile.kubernetes.marks import DEFAULT_CONTAINER
 from gpu_profile.launchers.agent.job_directory import Agent
+from gpu_profile.launchers.kubernetes.reports import to_bucket
 
 _TRIES = 4  # of a `kubectl exec` that lost its connection; the pod still has the reports then
 _PAUSE_S = 1
@@ -61,15 +62,17 @@ def get_container_name(pod: Object) -> str:
     return str(annotations.get(DEFAULT_CONTAINER) or pod["spec"]["containers"][0]["name"])
 
 
-def execute_in_pod(cluster: KubernetesCluster, pod: Object, *argv: str) -> Command:
+def execute_in_pod(cluster: KubernetesCluster, pod: Object, *argv: str, stdin: str = "") -> Command:
     """Return the `kubectl exec` of a program in the pod's first container."""
     return cluster.kubectl(
         "exec",
         pods.get_name(pod),
         f"--container={get_container_name(pod)}",
+        *(("--stdin",) if stdin else ()),
         "--",
         *argv,
         namespace=pod["metadata"]["namespace"],
+        stdin=stdin,
     )
 
 
@@ -110,9 +113,17 @@ def parse_sums(text: str, directory: str = "") -> Sums:
 
 
 def copy_reports(
-    cluster: KubernetesCluster, pod: Object, directory: str, to: Path, *, export: bool = True
+    cluster: KubernetesCluster,
+    pod: Object,
+    directory: str,
+    to: Path,
+    *,
+    bucket: str = "",
 ) -> Steps[str]:
-    """Copy a pod's reports. Returns what went wrong, or ""."""
+    """Copy a pod's reports, and by way of a bucket if there is one.
+
+    Returns what went wrong, or "".
+    """
     listed = yield from ask_pod(cluster, pod, _LIST, directory)
     if listed.returncode == _NO_RUN:
         return f"{pods.get_name(pod)} has no {directory}: it was made after the run began"
@@ -120,22 +131,66 @@ def copy_reports(
         reason = strip_address(listed)
         return f"{pods.get_name(pod)} cannot be read, and has its reports still: {reason}"
     checksums = parse_sums(listed.stdout)
-    if checksums and export:
+    if checksums:
         exported = yield from ask_pod(cluster, pod, _EXPORT, directory)
         checksums |= parse_sums(exported.stdout)
     checksums = yield from _leave_out_known(checksums, to)
+    if not bucket or not checksums:
+        return (yield from _copy_whole(cluster, pod, directory, to, checksums))
+    return (yield from _copy_by_bucket(cluster, pod, directory, to, checksums, bucket))
+
+
+def _copy_whole(
+    cluster: KubernetesCluster, pod: Object, directory: str, to: Path, checksums: Sums
+) -> Steps[str]:
+    """Copy files through kubectl until their checksums agree."""
     for _ in range(_TRIES):
         if not checksums:
             return ""
-        problem = yield from _copy_files(cluster, pod, directory, to, tuple(sorted(checksums)))
-        here = yield make_command("cksum", *(f"{to}/{name}" for name in sorted(checksums)))
-        got = parse_sums(here.stdout, f"{to}/")
-        checksums = {name: total for name, total in checksums.items() if got.get(name) != total}
+        names = tuple(sorted(checksums))
+        tar = execute_in_pod(cluster, pod, "tar", "-C", directory, "-cf", "-", "--", *names)
+        problem = yield from _unpack(tar, pod, to)
+        checksums = yield from _list_damaged(checksums, to)
         if problem.startswith(_NO_ROOM):
             break
     if not checksums:
         return ""
     return f"{', '.join(sorted(checksums))} of {pods.get_name(pod)} did not arrive whole: {problem}"
+
+
+def _copy_by_bucket(
+    cluster: KubernetesCluster,
+    pod: Object,
+    directory: str,
+    to: Path,
+    checksums: Sums,
+    bucket: str,
+) -> Steps[str]:
+    """Have the pod send files to a bucket, and get them from there.
+
+    What a pod cannot send, without a way to the bucket for example, comes by kubectl and is put
+    there from here.
+    """
+    execute = functools.partial(execute_in_pod, cluster, pod)
+    sizes = {name: int(total.partition(" ")[2]) for name, total in sorted(checksums.items())}
+    unsent = yield from to_bucket.send_files(execute, directory, sizes, bucket)
+    names = [name for name in sizes if name not in unsent]
+    if names:
+        yield from _unpack(to_bucket.call_bucket("get", bucket, *names), pod, to)
+    damaged = yield from _list_damaged(checksums, to)
+    problem = yield from _copy_whole(cluster, pod, directory, to, damaged)
+    if problem or not damaged:
+        return problem
+    lost = yield from to_bucket.put_files(to, sorted(damaged), bucket)
+    why = "".join(list(lost.values())[:1])
+    return f"{', '.join(lost)} came here and not to {bucket}: {why}" if lost else ""
+
+
+def _list_damaged(checksums: Sums, to: Path) -> Steps[Sums]:
+    """Return the files that `to` lacks, or has with other checksums."""
+    here = yield make_command("cksum", *(f"{to}/{name}" for name in sorted(checksums)))
+    got = parse_sums(here.stdout, f"{to}/")
+    return {name: total for name, total in checksums.items() if got.get(name) != total}
 
 
 def _leave_out_known(checksums: Sums, to: Path) -> Steps[Sums]:
@@ -157,15 +212,12 @@ def _drop_rank(name: str) -> str:
     return name.partition(".")[2]
 
 
-def _copy_files(
-    cluster: KubernetesCluster, pod: Object, directory: str, to: Path, names: Sequence[str]
-) -> Steps[str]:
-    """Copy files as a tar stream through `kubectl exec`. Returns the command's last message.
+def _unpack(tar: Command, pod: Object, to: Path) -> Steps[str]:
+    """Unpack what a command writes as a tar. Returns the last message of what failed.
 
     kubectl cp follows no links, and has shortened files without an error.
     """
     archive = to / f".{pods.get_name(pod)}.tar"
-    tar = execute_in_pod(cluster, pod, "tar", "-C", directory, "-cf", "-", "--", *names)
     sent = yield Command(argv=tar.argv, stdout_file=archive, stdout_partial=True)
     unpacked = yield _AGENT.call("job.py", "unpack", "--exports", str(archive), str(to))
     # kubectl 1.33 exits with 0 when it cannot write its output.
@@ -181,17 +233,19 @@ def collect_from_pods(
     to: Path,
     missing: Sequence[str],
     host_path: str = "",
+    bucket: str = "",
 ) -> Steps[None]:
     """Copy the reports of every pod that still runs.
 
-    `host_path` is the directory of each node that has them too, if any. Raises ReportError that names each missing report and why. Reports that did arrive stay in
-    `to`.
+    `host_path` is the directory of each node that has them too, if any, and `bucket` the place in
+    S3 that they take their way by. Raises ReportError that names each missing report and why.
+    Reports that did arrive stay in `to`.
     """
     lost = [*missing, *_list_unreadable(job_pods, host_path)]
     live = [pod for pod in job_pods if pods.is_running(pod)]
     empty: list[str] = []
     for pod in live:
-        problem = yield from copy_reports(cluster, pod, directory, to)
+        problem = yield from copy_reports(cluster, pod, directory, to, bucket=bucket)
         (empty if directory in problem else lost).extend([problem] if problem else [])
     if len(empty) < len(live):  # no pod has the directory: the run had not begun
         lost += empty

@@ -1,0 +1,155 @@
+"""Ask S3 with the credentials and endpoint that boto3 finds on this machine.
+
+    bucket.py sign s3://BUCKET/KEY       {"numbers": [1], "several": false, "upload": ""} on stdin
+    bucket.py complete s3://BUCKET/KEY   {"upload": …, "etags": […]} on stdin
+    bucket.py abort s3://BUCKET/KEY      {"upload": …} on stdin
+    bucket.py get s3://BUCKET/PREFIX NAME…   a tar of these objects on standard output
+    bucket.py put s3://BUCKET/KEY FILE
+
+Launchers run it as a program, by its path: it imports no sibling. `sign` prints the URLs as JSON:
+whoever has one may write that part for an hour, so they are never shown and never an argument.
+"""
+
+import contextlib
+import json
+import sys
+import tarfile
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+_VALID_S = 3600
+
+
+class BucketError(Exception):
+    """What S3 or boto3 said, in one line."""
+
+
+@contextlib.contextmanager
+def _naming_errors() -> Iterator[None]:
+    from botocore.exceptions import BotoCoreError, ClientError
+
+    try:
+        yield
+    except (BotoCoreError, ClientError, ValueError) as error:
+        raise BucketError(" ".join(str(error).split())) from error
+
+
+def split_address(address: str) -> tuple[str, str]:
+    """Return bucket and key of `s3://team/night/rank0.sqlite`."""
+    bucket, _, key = address.removeprefix("s3://").partition("/")
+    return bucket, key
+
+
+def download(address: str, file: Path) -> None:
+    """Write an object to a file. Raises BucketError."""
+    import boto3
+
+    with _naming_errors():
+        boto3.client("s3").download_file(*split_address(address), str(file))
+
+
+def _open_client(bucket: str) -> Any:  # noqa: ANN401 - boto3 has no types
+    """Return a client of the bucket's own region: a signed URL is valid there alone.
+
+    Without `when_required` boto3 signs a checksum into the URL, which the pod would have to send.
+    """
+    import boto3
+    from botocore.config import Config
+    from botocore.exceptions import ClientError
+
+    client = boto3.client("s3")
+    try:
+        answer = client.head_bucket(Bucket=bucket)
+    except ClientError as error:  # the right to ask may lack; the answer names the region anyway
+        answer = error.response
+    headers = answer.get("ResponseMetadata", {}).get("HTTPHeaders", {})
+    config = Config(signature_version="s3v4", request_checksum_calculation="when_required")
+    return boto3.client("s3", region_name=headers.get("x-amz-bucket-region"), config=config)
+
+
+def sign_parts(address: str, request: dict[str, Any]) -> dict[str, Any]:
+    """Return `upload`, the id of an upload of several parts, a URL for each number, and `ca`."""
+    bucket, key = split_address(address)
+    where = {"Bucket": bucket, "Key": key}
+    client, ca = _open_client(bucket), _read_certificates()
+    if not request["several"]:
+        url = client.generate_presigned_url("put_object", Params=where, ExpiresIn=_VALID_S)
+        return {"upload": "", "urls": [url], "ca": ca}
+    upload = request["upload"] or client.create_multipart_upload(**where)["UploadId"]
+    part = {**where, "UploadId": upload}
+    urls = [
+        client.generate_presigned_url(
+            "upload_part", Params={**part, "PartNumber": number}, ExpiresIn=_VALID_S
+        )
+        for number in request["numbers"]
+    ]
+    return {"upload": upload, "urls": urls, "ca": ca}
+
+
+def _read_certificates() -> str:
+    """Return the certificates that this machine trusts AWS by, for images that have none."""
+    import botocore
+    import botocore.session
+
+    named = botocore.session.get_session().get_config_variable("ca_bundle")
+    path = Path(named or Path(botocore.__file__).with_name("cacert.pem"))
+    return path.read_text(encoding="ascii", errors="ignore") if path.exists() else ""
+
+
+def complete_upload(address: str, upload: str, etags: Sequence[str]) -> None:
+    bucket, key = split_address(address)
+    parts = [{"PartNumber": number, "ETag": tag} for number, tag in enumerate(etags, 1)]
+    _open_client(bucket).complete_multipart_upload(
+        Bucket=bucket, Key=key, UploadId=upload, MultipartUpload={"Parts": parts}
+    )
+
+
+def abort_upload(address: str, upload: str) -> None:
+    bucket, key = split_address(address)
+    _open_client(bucket).abort_multipart_upload(Bucket=bucket, Key=key, UploadId=upload)
+
+
+def _pack(address: str, names: Sequence[str]) -> None:
+    bucket, prefix = split_address(address)
+    client = _open_client(bucket)
+    with tarfile.open(fileobj=sys.stdout.buffer, mode="w|") as archive:
+        for name in names:
+            found = client.get_object(Bucket=bucket, Key=f"{prefix}/{name}")
+            member = tarfile.TarInfo(name)
+            member.size = found["ContentLength"]
+            archive.addfile(member, found["Body"])
+
+
+def _upload(address: str, file: str) -> None:
+    bucket, key = split_address(address)
+    _open_client(bucket).upload_file(file, bucket, key)
+
+
+def _run(verb: str, address: str, *words: str) -> None:
+    if verb == "get":
+        _pack(address, words)
+    elif verb == "put":
+        _upload(address, *words)
+    else:
+        request = json.load(sys.stdin)
+        if verb == "sign":
+            print(json.dumps(sign_parts(address, request)))
+        elif verb == "complete":
+            complete_upload(address, request["upload"], request["etags"])
+        else:
+            abort_upload(address, request["upload"])
+
+
+def main(argv: Sequence[str]) -> int:
+    try:
+        with _naming_errors():
+            _run(*argv)
+    except (BucketError, OSError) as error:
+        print(error, file=sys.stderr)
+        return 3
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main(sys.argv[1:]))

@@ -1,0 +1,59 @@
+"""Parts of a report go to S3 by signed URLs, without credentials, to moto's server."""
+
+import functools
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import boto3
+import pytest
+
+from gpu_profile import process
+from gpu_profile.carrier import CARRIED_TO
+from gpu_profile.command import Command
+from gpu_profile.launchers.agent.job_directory import AGENT
+from gpu_profile.launchers.kubernetes.reports import to_bucket
+from gpu_profile.s3.parts import PART_BYTES
+from tests.live.s3_server import start_bucket
+
+NAME, PLACE = "rank0.node.nsys-rep", "s3://reports/night/train-1"
+
+
+@pytest.fixture
+def store(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+    with start_bucket("127.0.0.1", "reports", monkeypatch):
+        yield boto3.client("s3")
+
+
+def execute(place: Path, *words: str, stdin: str) -> Command:
+    """What runs in a pod, here: with no variable of this process, and the agent in its place."""
+    script = [word.replace(CARRIED_TO, str(place)) for word in words]
+    return Command(argv=("env", "-i", f"PATH={os.defpath}", *script), stdin=stdin)
+
+
+def test_three_parts_of_a_report_are_one_object(store: Any, tmp_path: Path) -> None:
+    (tmp_path / "agent").symlink_to(AGENT)
+    with (tmp_path / NAME).open("wb") as file:  # a hole: 128 MB that take no disk
+        file.truncate(2 * PART_BYTES)
+        file.seek(0, os.SEEK_END)
+        file.write(b"the third part")
+    sizes = {NAME: (tmp_path / NAME).stat().st_size}
+    call = functools.partial(execute, tmp_path)
+    assert process.drive(to_bucket.send_files(call, str(tmp_path), sizes, PLACE)) == {}
+    found = store.get_object(Bucket="reports", Key=f"night/train-1/{NAME}")
+    assert found["ContentLength"] == sizes[NAME]
+    assert found["ETag"].strip('"').endswith("-3")
+    assert store.list_multipart_uploads(Bucket="reports").get("Uploads", []) == []
+
+
+def test_what_a_pod_did_not_send_whole_leaves_no_parts(store: Any, tmp_path: Path) -> None:
+    (tmp_path / "agent").symlink_to(AGENT)
+    call = functools.partial(execute, tmp_path)
+    sizes = {NAME: 2 * PART_BYTES}  # and there is no such file
+    problems = process.drive(
+        to_bucket.send_files(call, str(tmp_path), sizes, "s3://reports/night/cut")
+    )
+    assert problems == {NAME: f"{NAME}: No such file or directory"}
+    assert store.list_multipart_uploads(Bucket="reports").get("Uploads", []) == []
+    assert "Contents" not in store.list_objects_v2(Bucket="reports", Prefix="night/cut/")
