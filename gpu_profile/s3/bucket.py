@@ -141,7 +141,7 @@ def _run(verb: str, address: str, *words: str) -> None:
             abort_upload(address, request["upload"])
 
 
-def main(argv: Sequence[str]) -> int:
+def answer_call(argv: Sequence[str]) -> int:
     try:
         with _naming_errors():
             _run(*argv)
@@ -152,4 +152,4 @@ def main(argv: Sequence[str]) -> int:
 
 
 if __name__ == "__main__":
-    raise SystemExit(main(sys.argv[1:]))
+    raise SystemExit(answer_call(sys.argv[1:]))
