@@ -15,8 +15,9 @@ class PodTemplate:
     `path` leads to the template, and `counts` to numbers whose product is how many pods it makes.
     `ranks`: whether its program or that program's children are ranks. `starter`: its mpirun starts
     the ranks in the object's other pods. `container`: the name that the operator looks for.
-    `numbered`: its pods have numbers of their own. `patches`: at `path` is a container alone, and
-    the list at `patches` changes the rest of its pod, which a runtime of the cluster has.
+    `numbered`: its pods have numbers of their own. `start`: the command of a container that names
+    none, where the operator writes it and not the image. `patches`: at `path` is a container alone,
+    and the list at `patches` changes the rest of its pod, which a runtime of the cluster has.
     """
 
     path: str
@@ -25,6 +26,7 @@ class PodTemplate:
     starter: bool = False
     container: str = ""
     numbered: bool = True
+    start: tuple[str, ...] = ()
     patches: str = ""
 
 
@@ -34,8 +36,11 @@ class ObjectKind:
 
     `succeeded` and `failed` are the conditions that its status ends with; empty where it has none,
     as a Deployment's program has no end of its own. `suspend` is the spec that makes it release its
-    pods. `set_values` are paths and values without which reports would be lost. `updates`: a change
-    of the pod template makes new pods, so that an object that runs can be changed.
+    pods. `set_values` are paths and values without which reports would be lost; those of
+    `replaced_values` are set only where the object has another one. `updates`: a change
+    of the pod template makes new pods, so that an object that runs can be changed. `own_command` is
+    the annotation by which the operator leaves a container's command as it is. `outlived`: its pods
+    run on when it has ended, and the fetch ends what they record.
     """
 
     kind: str
@@ -45,7 +50,10 @@ class ObjectKind:
     failed: str = "Failed"
     suspend: Mapping[str, object] | None = None
     set_values: tuple[tuple[str, str], ...] = ()
+    replaced_values: tuple[tuple[str, bool | int], ...] = ()
     updates: bool = False
+    own_command: str = ""
+    outlived: bool = False
 
     @property
     def handle(self) -> str:
@@ -60,6 +68,31 @@ class ObjectKind:
 
 _REPLICAS = "spec.mpiReplicaSpecs"
 _SETS = "spec.replicatedJobs.*"
+# docs.ray.io, "Specify container commands for Ray head/worker Pods": KubeRay's `ray start` is in
+# this variable, quoted for a shell, and not the bound on open files that goes before it.
+_RAY_START = ("/bin/bash", "-lc", 'ulimit -n 65536; eval "$KUBERAY_GEN_RAY_START_CMD"')
+_OWN_COMMAND = "ray.io/overwrite-container-cmd"
+
+
+def _make_ray_templates(cluster: str) -> tuple[PodTemplate, ...]:
+    """Return the pod templates of a Ray cluster whose spec is at the path `cluster`."""
+    groups = f"{cluster}.workerGroupSpecs.*"
+    return (
+        PodTemplate(
+            path=f"{cluster}.headGroupSpec.template",
+            container="ray-head",
+            numbered=False,
+            start=_RAY_START,
+        ),
+        PodTemplate(
+            path=f"{groups}.template",
+            counts=(f"{groups}.replicas",),
+            container="ray-worker",
+            numbered=False,
+            start=_RAY_START,
+        ),
+    )
+
 
 ROWS: tuple[ObjectKind, ...] = (
     ObjectKind(
@@ -159,6 +192,27 @@ ROWS: tuple[ObjectKind, ...] = (
         succeeded="",
         failed="",
         updates=True,
+    ),
+    ObjectKind(
+        kind="RayCluster",
+        group="ray.io",
+        templates=_make_ray_templates("spec"),
+        succeeded="",
+        failed="",
+        own_command=_OWN_COMMAND,
+    ),
+    ObjectKind(
+        kind="RayJob",
+        group="ray.io",
+        templates=_make_ray_templates("spec.rayClusterSpec"),
+        succeeded="Complete",
+        suspend={"suspend": True},
+        replaced_values=(
+            ("spec.shutdownAfterJobFinishes", False),
+            ("spec.ttlSecondsAfterFinished", 0),
+        ),
+        own_command=_OWN_COMMAND,
+        outlived=True,
     ),
 )
 

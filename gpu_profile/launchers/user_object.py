@@ -26,6 +26,7 @@ from gpu_profile.kubernetes.marks import MANAGED_BY, MANAGER, OBJECT_LABEL, RUN_
 from gpu_profile.launcher import Carrying
 from gpu_profile.launchers.kubernetes import nsys_probe, state
 from gpu_profile.launchers.kubernetes.job.object import KubernetesObject
+from gpu_profile.launchers.kubernetes.job.stop_job import end_pods
 from gpu_profile.launchers.kubernetes.node import STOP
 from gpu_profile.launchers.kubernetes.pod_options import PodOptions
 from gpu_profile.launchers.kubernetes.state import Kind
@@ -111,6 +112,7 @@ class UserObject(KubernetesObject):
             succeeded=self.row.succeeded or _NEVER,
             failed=self.row.failed or _NEVER,
             holds=True,
+            outlived=self.row.outlived,
         )
 
     def gpus(self) -> Steps[int | None]:
@@ -217,6 +219,8 @@ class UserObject(KubernetesObject):
         return replace(self, manifest=manifest, replaces=True)
 
     def fetch(self, job_id: str, to: Path) -> Steps[None]:
+        if self.row.outlived:
+            yield from end_pods(self.cluster, self.kind, job_id, self.stop_script())
         yield from super().fetch(job_id, to)
         yield from number_reports(to)
 

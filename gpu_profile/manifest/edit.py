@@ -13,7 +13,7 @@ from gpu_profile.kubernetes.marks import DEFAULT_CONTAINER, OBJECT_LABEL, PREFIX
 from gpu_profile.kubernetes.report_place import ReportPlace
 from gpu_profile.manifest.container_words import make_container_words
 from gpu_profile.manifest.documents import Document
-from gpu_profile.manifest.paths import Path, set_value
+from gpu_profile.manifest.paths import Path, find_values, set_value
 from gpu_profile.manifest.target import Container, Target
 
 REPORTS_MOUNT = "/gpu-profile"
@@ -71,9 +71,15 @@ def edit_object(document: Document, target: Target, edit: Edit) -> None:
         facts["original"] = _describe_templates(document, target)
     else:  # how long pods may take counts from the object's creation
         facts["wait-seconds"] = str(edit.wait_s)
-    _put(metadata, "annotations", {f"{PREFIX}/{key}": value for key, value in facts.items()})
+    marks = {f"{PREFIX}/{key}": value for key, value in facts.items()}
+    if target.kind.own_command:
+        marks[target.kind.own_command] = "true"
+    _put(metadata, "annotations", marks)
     for path, value in target.kind.set_values:
         set_value(document, path, value)
+    for path, replacement in target.kind.replaced_values:
+        if list(find_values(document, path)):
+            set_value(document, path, replacement)
     for container in target.containers:
         template = _follow(document, container.where)
         if container.template.patches:

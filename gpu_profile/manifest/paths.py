@@ -44,7 +44,7 @@ def follow_beside(document: Any, path: str, where: Path) -> Any:  # noqa: ANN401
     return node
 
 
-def set_value(document: Any, path: str, value: str) -> None:  # noqa: ANN401 - YAML
+def set_value(document: Any, path: str, value: str | bool | int) -> None:  # noqa: ANN401 - YAML
     """Set the value at `path`. Mappings on the way are made."""
     *keys, last = path.split(".")
     node = document

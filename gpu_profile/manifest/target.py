@@ -89,6 +89,12 @@ class Target:
     def gpus(self) -> int:
         return max(container.gpus for container in self.containers)
 
+    @property
+    def is_mixed(self) -> bool:
+        """Whether some of its pods have GPUs and some have none, as the head of a Ray cluster."""
+        with_ranks = [c for c in self.containers if c.template.ranks]
+        return len({container.gpus > 0 for container in with_ranks}) > 1
+
 
 def choose_target(
     documents: Sequence[Document], file: str, *, container: str = "", template: str = ""
@@ -160,8 +166,19 @@ def _find_containers(document: Document, kind: ObjectKind, chosen: str) -> Itera
             container = _choose_container(value["spec"]["containers"], template, chosen, kind)
             if container is not None:
                 pods = _count_pods(document, template, where)
+                _require_own_command(document, kind, container)
                 security = value["spec"].get("securityContext") or {}
                 yield _read_container(container, template, where, pods, security)
+
+
+def _require_own_command(document: Document, kind: ObjectKind, container: Document) -> None:
+    """Raise SettingsError for a command that the operator would join with its own."""
+    notes = (document.get("metadata") or {}).get("annotations") or {}
+    keeps = str(notes.get(kind.own_command, "")).lower() == "true"
+    if kind.own_command and not keeps and (container.get("command") or container.get("args")):
+        what = f"container {container.get('name', '')} has a command, which {kind.kind} joins with"
+        hint = f'Annotate it {kind.own_command}: "true", and start Ray in that command'
+        raise SettingsError(f"{what} its own `ray start`", hint)
 
 
 def _choose_container(
@@ -210,6 +227,7 @@ def _read_container(
         pods=pods,
         gpus=sum(int(value) for value in gpus if str(value).isdecimal()),
         is_privileged=bool(security.get("privileged")) or "SYS_ADMIN" in rights,
+        entrypoint=template.start,
         user=_find_user({**of_pod, **security}),
     )
 

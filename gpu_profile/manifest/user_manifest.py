@@ -80,7 +80,11 @@ class UserManifest:
 
     def list_images(self) -> tuple[str, ...]:
         """Return the images whose own entrypoint has to be known, each once."""
-        lacking = [c for c in self.target.containers if c.is_wrapped and not c.command]
+        lacking = [
+            c
+            for c in self.target.containers
+            if c.is_wrapped and not c.command and not c.template.start
+        ]
         return tuple(dict.fromkeys(container.image for container in lacking))
 
     def with_entrypoints(self, entrypoints: Mapping[str, "Entrypoint"]) -> "UserManifest":

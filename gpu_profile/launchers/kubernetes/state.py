@@ -32,7 +32,8 @@ class Kind:
     the job release its pods.
     `holds`: pods wait after the run for the fetch. `root_needs` are the capabilities that workers
     have as root. `rights_note` is what else `doctor` says of the pods' rights. `list_gone` returns
-    the names of a failed job's pods that were deleted while it ran.
+    the names of a failed job's pods that were deleted while it ran. `outlived`: pods run on behind
+    the job's end, and the fetch ends what they record.
     """
 
     resource: str
@@ -45,6 +46,7 @@ class Kind:
     failed: str = "Failed"
     suspended: str = "Suspended"
     holds: bool = False
+    outlived: bool = False
     root_needs: tuple[str, ...] = ()
     rights_note: str = ""
     worker_role: str = ""
@@ -117,14 +119,18 @@ def get_warnings(cluster: KubernetesCluster, job_id: str) -> Steps[tuple[str, ..
 
 
 def list_conditions(job: Object) -> Mapping[str, Object]:
-    """Return the conditions with status True, by type."""
-    rows = job.get("status", {}).get("conditions", ())
-    return {c["type"]: c for c in rows if c.get("status") == "True"}
+    """Return the conditions with status True, by type. A RayJob has one word in their place."""
+    status = job.get("status", {})
+    word, message = status.get("jobDeploymentStatus"), status.get("message", "")
+    phase = {word: {"type": word, "message": message}} if word else {}
+    rows = status.get("conditions", ())
+    return {**phase, **{c["type"]: c for c in rows if c.get("status") == "True"}}
 
 
 def has_run(job: Object) -> bool:
     """Return whether the operator's conditions say that the pods ran at some time."""
     types = {c["type"] for c in job.get("status", {}).get("conditions", ())}
+    types |= set(list_conditions(job))
     return bool(types & {"Running", "Succeeded", "Complete", "Failed"})
 
 

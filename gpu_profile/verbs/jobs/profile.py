@@ -70,6 +70,7 @@ def _profile_file(file: OwnFile, options: ProfileOptions, settings: Settings) ->
     tell_left(settings.report_dir)
     file.tell()
     job, plan, kinds = plan_carried(file.job, launcher, settings, options)
+    kinds = () if file.is_mixed else kinds
     process.drive(launcher.check_job(job, plan))
     file.agree(job, plan)
     secrets = redact.secret_values(options.environ)

@@ -98,6 +98,21 @@ def test_reports_go_to_the_place_that_the_flag_names(place: str) -> None:
     assert notes["gpu-profile.io/reports"] == f"{directory}/{EDIT.job.name}"
 
 
+def test_ray_is_started_by_us_alone_or_by_the_users_own_command() -> None:
+    text = (DATA / "raycluster.yaml").read_text()
+    own = text.replace("ports:", "command: [sh, -c, prepare]\n            ports:")
+    with pytest.raises(SettingsError, match="ray-head has a command, which RayCluster joins") as e:
+        read(own)
+    assert 'ray.io/overwrite-container-cmd: "true"' in str(e.value)
+    kept = own.replace(
+        "  name: search", '  name: x\n  annotations: {ray.io/overwrite-container-cmd: "true"}'
+    )
+    (cluster,) = yaml.safe_load_all(read(kept).edit(EDIT).after)
+    head = cluster["spec"]["headGroupSpec"]["template"]["spec"]["containers"][0]
+    assert head["command"][-4:] == ["--", "sh", "-c", "prepare"]
+    assert (read(kept).target.is_mixed, read_file("pytorchjob").target.is_mixed) == (True, False)
+
+
 def test_a_directory_of_the_node_takes_root() -> None:
     edit = dataclasses.replace(EDIT, place=ReportPlace.parse("hostpath:/tmp"))
     for user, said in (("runAsUser: 7", "user 7"), ("runAsNonRoot: true", "no root")):

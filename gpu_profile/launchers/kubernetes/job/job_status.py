@@ -33,7 +33,7 @@ def get_job_status(cluster: KubernetesCluster, kind: Kind, job_id: str) -> Steps
     holds = list_conditions(job)
     if kind.succeeded in holds:
         # A PyTorchJob succeeds when its master does. Its workers may still write their reports.
-        writing = kind.holds and any(map(pods.is_running, job_pods))
+        writing = kind.holds and not kind.outlived and any(map(pods.is_running, job_pods))
         return JobStatus(state=JobState.RUNNING if writing else JobState.SUCCEEDED, exit_code=0)
     if kind.failed in holds:
         leader = _find_leader(kind, job)

@@ -36,6 +36,14 @@ def stop_job(cluster: KubernetesCluster, kind: Kind, job_id: str, script: str) -
     yield from _stop_pods(cluster, kind, job_id, script, directory)
 
 
+def end_pods(cluster: KubernetesCluster, kind: Kind, job_id: str, script: str) -> Steps[None]:
+    """Run the shell text in the pods of a job that has ended, if they run on."""
+    job = yield from state.get_own_job(cluster, kind, job_id)
+    if {kind.succeeded, kind.failed} & set(state.list_conditions(job)):
+        directory = state.get_annotation(job, "reports")
+        yield from _stop_pods(cluster, kind, job_id, script, directory)
+
+
 def _stop_pods(
     cluster: KubernetesCluster, kind: Kind, job_id: str, script: str, directory: str
 ) -> Steps[None]:

@@ -43,7 +43,8 @@ class OwnFile:
     """The job of a file of the user's own, and its launcher.
 
     `show` prints what is added to the file, for --dry-run; `tell` says what of it runs; `agree`
-    raises SettingsError unless the user allows what the job replaces.
+    raises SettingsError unless the user allows what the job replaces. `is_mixed`: some of its pods
+    have no GPU, so that not every report holds the same kinds of events.
     """
 
     job: Job
@@ -51,6 +52,7 @@ class OwnFile:
     show: Callable[[Job, NsysPlan], None]
     tell: Callable[[], None]
     agree: Callable[[Job, NsysPlan], None] = _agree_to_all
+    is_mixed: bool = False
 
 
 def open_file(options: ProfileOptions, settings: Settings) -> OwnFile:
@@ -92,4 +94,5 @@ def _open_object(options: ProfileOptions, settings: Settings, text: str) -> OwnF
         show=lambda job, plan: show_difference(job, plan, launcher),
         tell=lambda: tell_target(launcher),
         agree=lambda job, plan: agree_to_replace(job, plan, launcher, options),
+        is_mixed=launcher.get_manifest().target.is_mixed,
     )
