@@ -15,9 +15,10 @@ class PodTemplate:
     `path` leads to the template, and `counts` to numbers whose product is how many pods it makes.
     `ranks`: whether its program or that program's children are ranks. `starter`: its mpirun starts
     the ranks in the object's other pods. `container`: the name that the operator looks for.
-    `numbered`: its pods have numbers of their own. `start`: the command of a container that names
-    none, where the operator writes it and not the image. `patches`: at `path` is a container alone,
-    and the list at `patches` changes the rest of its pod, which a runtime of the cluster has.
+    `leader`: the path of a template that makes one pod of each group, where this one makes the
+    others. `numbered`: its pods have numbers of their own. `start`: the command of a container that
+    names none, where the operator writes it and not the image. `patches`: at `path` is a container
+    alone, and the list at `patches` changes the rest of its pod, which a runtime of the cluster has.
     """
 
     path: str
@@ -25,6 +26,7 @@ class PodTemplate:
     ranks: bool = True
     starter: bool = False
     container: str = ""
+    leader: str = ""
     numbered: bool = True
     start: tuple[str, ...] = ()
     patches: str = ""
@@ -187,6 +189,7 @@ ROWS: tuple[ObjectKind, ...] = (
             PodTemplate(
                 path="spec.leaderWorkerTemplate.workerTemplate",
                 counts=("spec.replicas", "spec.leaderWorkerTemplate.size"),
+                leader="spec.leaderWorkerTemplate.leaderTemplate",
             ),
         ),
         succeeded="",

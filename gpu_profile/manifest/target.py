@@ -1,5 +1,6 @@
 """Choose the object of a manifest whose pods are profiled, and its containers."""
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
@@ -198,11 +199,11 @@ def _choose_container(
 
 
 def _count_pods(document: Document, template: PodTemplate, where: Path) -> int:
-    pods = 1
-    for path in template.counts:
-        number = follow_beside(document, path, where)
-        pods *= int(number) if isinstance(number, int) else 1
-    return pods
+    numbers = [follow_beside(document, path, where) for path in template.counts]
+    counts = [number if isinstance(number, int) else 1 for number in numbers]
+    if template.leader and list(find_values(document, template.leader)):
+        counts[-1] -= 1  # the last number is the size of a group, with its leader
+    return math.prod(counts)
 
 
 def _read_container(

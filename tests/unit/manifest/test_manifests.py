@@ -132,13 +132,18 @@ def test_cpu_sampling_takes_a_right_that_the_manifest_gives() -> None:
     assert "--sample=cpu" in read(POD.replace("command: [a]", right)).edit(sampling).after
 
 
+KINDS_WITH_RANKS = ("pytorchjob", "mpijob", "jobset", "job", "leaderworkerset", "raycluster")
+
+
 def test_ranks_and_pods_as_far_as_the_manifest_says_them() -> None:
-    targets = {kind: read_file(kind).target for kind in ("pytorchjob", "mpijob", "jobset", "job")}
+    targets = {kind: read_file(kind).target for kind in KINDS_WITH_RANKS}
     assert {kind: (t.pods, t.ranks, t.gpus) for kind, t in targets.items()} == {
         "pytorchjob": (2, 16, 8),
         "mpijob": (2, 16, 8),
         "jobset": (8, 64, 0),
         "job": (2, 2, 8),
+        "leaderworkerset": (4, 4, 0),
+        "raycluster": (4, 4, 1),
     }
 
 
