@@ -18,7 +18,7 @@ class PodTemplate:
     `leader`: the path of a template that makes one pod of each group, where this one makes the
     others. `numbered`: its pods have numbers of their own. `start`: the command of a container that
     names none, where the operator writes it and not the image. `patches`: at `path` is a container
-    alone, and the list at `patches` changes the rest of its pod, which a runtime of the cluster has.
+    alone, and the list at `patches` changes the rest of its pod, which the cluster's runtime has.
     """
 
     path: str
