@@ -18,6 +18,9 @@ ANNOTATE_LEVELS: tuple[Annotate, ...] = get_args(Annotate)
 RecordAt = Literal["start", "manual", "endpoint"]
 RECORD_AT: tuple[RecordAt, ...] = get_args(RecordAt)
 
+Tool = Literal["nsys", "torch"]
+TOOLS: tuple[Tool, ...] = get_args(Tool)
+
 Preset = Literal["light", "comm", "full"]
 PRESETS: tuple[Preset, ...] = get_args(Preset)
 
@@ -81,6 +84,8 @@ class ProfileSpec:
     """`manual`: nsys is there and records nothing until `invoke record` asks for a window.
     `endpoint`: until the program calls cudaProfilerStart, each time that it does."""
     nsys_args: tuple[str, ...] = ()
+    tool: Tool = "nsys"
+    """`torch`: the program's own torch.profiler records, started by the marks; no nsys is used."""
 
 
 @dataclass(frozen=True, kw_only=True)

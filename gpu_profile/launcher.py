@@ -12,7 +12,7 @@ from typing import ClassVar, Protocol
 from gpu_profile.command import Command, Steps
 from gpu_profile.declared.check import Check
 from gpu_profile.errors import SettingsError
-from gpu_profile.job import Job, NsysPlan
+from gpu_profile.job import Job, NsysPlan, Tool
 from gpu_profile.job_status import JobStatus
 from gpu_profile.remote_host import RemoteHost
 from gpu_profile.settings.settings import Settings
@@ -61,6 +61,9 @@ class Launcher(Protocol):
 
     carrying: ClassVar[Carrying]
     """How nsys is carried to a job without it: Carrying.VOLUME for docker, COPY for ssh."""
+
+    tools: ClassVar[frozenset[Tool]]
+    """What records its jobs: {"nsys"}, and "torch" where our agent of this version starts them."""
 
     one_node: ClassVar[bool]
     """Whether a job runs on one machine only: True for docker, host and ssh."""
@@ -214,6 +217,7 @@ class LauncherDefaults:
     exports_in_job: ClassVar[bool] = False
     reports_inside: ClassVar[str] = ""
     carrying: ClassVar[Carrying] = Carrying.NEVER
+    tools: ClassVar[frozenset[Tool]] = frozenset({"nsys"})
 
     def carry(self, job: Job, *, wanted: bool) -> Steps[Job]:
         """Return the job as it is: it has nsys of its own. Raises SettingsError if `wanted`."""

@@ -22,7 +22,8 @@ from job_state import NO_LINK, WORK, RefusedError
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-_RECORDINGS, _EXPORTS = (".nsys-rep", ".qdstrm", ".steps.json"), (".sqlite",)
+_RECORDINGS = (".nsys-rep", ".qdstrm", ".steps.json", ".pt.trace.json.gz")
+_EXPORTS = (".sqlite",)
 # `rank0.host.nsys-rep`, `attempt-1/rank0.host.nsys-rep`. Refused: `..`, a hidden file, what
 # str.isprintable() refuses, and a leading `-`, which programs would read as an option.
 _NAME = re.compile(r"(attempt-\d{1,6}/)?[^/.-][^/]{0,240}")

@@ -29,7 +29,8 @@ def complete_spec(spec: Mapping[str, Any], job: Path) -> tuple[dict[str, Any], d
     env: dict[str, str] = spec.get("env") or {}
     words = [_sample(word) for word in arguments[at:]]
     command = [find_job_program(words[0], cwd, {**os.environ, **env}), *words[1:]]
-    nsys = {} if "--plain" in arguments[:at] else find_nsys_of(spec.get("nsys", ""))
+    is_without = {"--plain", "--with=torch"} & set(arguments[:at])
+    nsys = {} if is_without else find_nsys_of(spec.get("nsys", ""))
     nsys_words = ["--nsys", nsys["path"]] if nsys else []
     rank_words = [_below(job, word) for word in arguments[:at]]
     agent = [sys.executable, "-u", str(HERE / "profile_ranks.py")]

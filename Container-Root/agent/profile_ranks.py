@@ -3,12 +3,14 @@
 
     profile.py [--processes N] [--ranks all|0,3] [--output DIR] [--nsys PATH] [--first=OPTION]…
                [--annotate LEVEL] [--steps A:B | --whole | --record manual] [--plain] [--shelter]
+               [--with torch]
                [--rank N | --bare] [--window N] [NSYS_OPTION…] -- COMMAND…
 
 Starts N ranks on this node with --processes; otherwise it is one rank of torchrun, mpirun, srun
 or of its own --processes, and finds out which; --rank says it. With --bare the program gets no
 variables of its rank but those it has. A chosen rank's report is DIR/rank<N>.<host>.nsys-rep, or
-DIR/rank<N>.<host>.2.nsys-rep with --window=2. Exits with the command's own exit code, 128+n where
+DIR/rank<N>.<host>.2.nsys-rep with --window=2. --with torch has the program's own torch.profiler
+write DIR/rank<N>.<host>.pt.trace.json.gz. Exits with the command's own exit code, 128+n where
 signal n ended it.
 """
 
@@ -28,6 +30,7 @@ from rank_call import USAGE, Call, RefusedError, parse_call
 from rank_env import Place, place
 from rank_processes import Child, exit_code, say
 from rank_recording import Recording, wait_for
+from torch_recording import record_with_torch
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -70,6 +73,8 @@ def run_rank(call: Call, here: Place, environ: Mapping[str, str]) -> int:
     is_recorded = not call.options.plain and is_chosen(call.options.ranks, here.rank)
     command = resolve_command(call.command, env)
     recording = Recording(call, here)
+    if is_recorded and call.options.tool == "torch":
+        return record_with_torch(call, here, command, env)
     if is_recorded:
         return recording.run(command, env)
     if call.options.plain and call.options.annotate != "none":

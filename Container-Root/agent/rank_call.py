@@ -51,7 +51,7 @@ class Call(NamedTuple):
             *(f"--output={ours.output}", f"--nsys={ours.nsys}", f"--grace={ours.grace}"),
             f"--mpirun-wait={ours.mpirun_wait}",
             *(f"--first={option}" for option in ours.first),
-            f"--record={ours.record}",
+            *(f"--record={ours.record}", f"--with={ours.tool}"),
             f"--annotate={ours.annotate}",
             *(*optional, *self.nsys_options, "--", *self.command),
         ]
@@ -79,6 +79,7 @@ def parse_call(argv: Sequence[str], usage: str) -> Call:
     parser.add_argument("--whole", action="store_true")
     parser.add_argument("--steps", default="")
     parser.add_argument("--record", default="start", choices=("start", "manual"))
+    parser.add_argument("--with", dest="tool", default="nsys", choices=("nsys", "torch"))
     parser.add_argument("--plain", action="store_true")
     parser.add_argument("--shelter", action="store_true")
     options, nsys_options = parser.parse_known_args(argv[:end])

@@ -11,7 +11,7 @@ from gpu_profile.declared.check import Check
 from gpu_profile.declared.image_ref import ImageRef
 from gpu_profile.doctor.host import check_host, list_lacking
 from gpu_profile.engine.carried_directory import bring_directory
-from gpu_profile.job import Job
+from gpu_profile.job import TOOLS, Job, Tool
 from gpu_profile.launcher import Carrying, ImageFrom
 from gpu_profile.launchers.agent.job_directory import Agent
 from gpu_profile.launchers.agent.scripts import Scripted
@@ -26,6 +26,7 @@ class OneHost(Scripted, ABC):
     possible_images: ClassVar[frozenset[ImageFrom]] = frozenset({ImageFrom.NOWHERE})
     one_node: ClassVar[bool] = True
     carrying: ClassVar[Carrying] = Carrying.COPY
+    tools: ClassVar[frozenset[Tool]] = frozenset(TOOLS)
     nsys: str = ""
     carrier_image: ImageRef | None = None
     """The image of ours on this machine's engine whose nsys --carry brings."""

@@ -26,6 +26,7 @@ def rank_options(
         f"--output={output}",
         *map(quote, _list_marks(job.profile)),
         *((quote("--record=manual"),) if job.profile.record == "manual" else ()),
+        *((quote("--with=torch"),) if job.profile.tool == "torch" else ()),
         *(quote(f"--first={option}") for option in plan.first),
         *map(quote, plan.options),
     )

@@ -9,7 +9,7 @@ from pathlib import Path
 from gpu_profile import __version__
 from gpu_profile.command import Result
 from gpu_profile.errors import GpuProfileError, Interrupted, JobError, ReportError
-from gpu_profile.job import Handle, Job, NsysPlan
+from gpu_profile.job import Handle, Job, NsysPlan, ProfileSpec
 from gpu_profile.job_status import JobState, JobStatus
 from gpu_profile.launcher import Launcher
 from gpu_profile.redact import CommandLine
@@ -64,8 +64,10 @@ def make_record(
 
 
 def _list_record(job: Job) -> dict[str, str]:
-    at = job.profile.record if job.profile else "start"
-    return {} if at == "start" else {"record": at}
+    """Return what is not the usual: when recording begins, and what records."""
+    spec = job.profile or ProfileSpec()
+    words = {"record": str(spec.record), "with": str(spec.tool)}
+    return {name: word for name, word in words.items() if word not in ("start", "nsys")}
 
 
 def make_job_failure(status: JobStatus, directory: Path) -> GpuProfileError | None:

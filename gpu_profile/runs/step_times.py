@@ -9,6 +9,7 @@ from pathlib import Path
 
 from gpu_profile import files
 from gpu_profile.errors import ReportError
+from gpu_profile.runs.reports.report_files import strip_suffix
 
 ENDING = ".steps.json"
 _MOST_BYTES = 1 << 21  # 100,000 steps, the most that the marks write, take 1 MB
@@ -112,7 +113,7 @@ def read_step_times(report: Path) -> StepTimes | None:
 
     The file comes from the job's machine: one that is damaged counts as none.
     """
-    return read_times(report.with_name(report.name.removesuffix(".nsys-rep") + ENDING))
+    return read_times(report.with_name(strip_suffix(report) + ENDING))
 
 
 def read_times(path: Path) -> StepTimes | None:

@@ -15,6 +15,7 @@ from gpu_profile.analysis.store.cells import integer, integer_or_none, text
 from gpu_profile.analysis.store.database import MISSING, Columns, Database
 from gpu_profile.analysis.store.records import read_records
 from gpu_profile.analysis.store.schema import (
+    MARKS_DOMAIN,
     NVTX,
     NVTX_DOMAIN,
     NVTX_PUSH_POP,
@@ -26,8 +27,6 @@ from gpu_profile.analysis.store.schema import (
 from gpu_profile.analysis.tables.statistics import encode_rows
 
 NO_RANGE = -1
-MARKS_DOMAIN = "gpu-profile"
-"""The NVTX domain of the ranges that `profile --annotate` makes."""
 FOREVER = int(np.iinfo(np.int64).max)
 _CALL_NUMBERS = re.compile(r", (seq|op_id) = \d+|, input_op_ids = .*$")
 _OPERATOR = re.compile(r"^(aten|c10d|prims?|autograd)::\w+(,|$)|^\w+Backward\d+(,|$)|, sizes = \[")

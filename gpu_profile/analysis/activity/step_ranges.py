@@ -7,10 +7,11 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from gpu_profile.analysis.activity.nvtx_ranges import FOREVER, MARKS_DOMAIN, Ranges, normal_name
+from gpu_profile.analysis.activity.nvtx_ranges import FOREVER, Ranges, normal_name
 from gpu_profile.analysis.arrays.columns import is_among, list_distinct
 from gpu_profile.analysis.arrays.memo import once_each
 from gpu_profile.analysis.arrays.types import IntArray
+from gpu_profile.analysis.store.schema import MARKS_DOMAIN
 
 STEP_NAME = re.compile(r"(^|[^a-z])(profiler|train(ing)?)?_?(step|iter|iteration|batch)([^a-z]|$)")
 NOT_A_STEP = re.compile(r"optim|sched|zero_grad|forward|backward|data|load|adam|sgd")

@@ -12,7 +12,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from gpu_profile.analysis.activity.nvtx_ranges import MARKS_DOMAIN
 from gpu_profile.analysis.arrays.columns import list_distinct
 from gpu_profile.analysis.arrays.intervals import Intervals
 from gpu_profile.analysis.arrays.memo import once_each
@@ -21,7 +20,7 @@ from gpu_profile.analysis.host.frames import Frame, Stack, make_printable
 from gpu_profile.analysis.store.cells import integer, integer_or_none, text
 from gpu_profile.analysis.store.database import MISSING, Columns, Database
 from gpu_profile.analysis.store.records import read_records
-from gpu_profile.analysis.store.schema import NVTX, NVTX_DOMAIN, NVTX_MARK, process_of
+from gpu_profile.analysis.store.schema import MARKS_DOMAIN, NVTX, NVTX_DOMAIN, NVTX_MARK, process_of
 
 BETWEEN = " | "
 STACK, GARBAGE, COMPILATION = "stack", "garbage collection", "compilation"

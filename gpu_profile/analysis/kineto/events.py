@@ -34,8 +34,13 @@ WANTED = {
     "runtime": "call",
     "cuda_sync": "sync",
     "user_annotation": "range",
+    "python_function": "module",
 }
 """The categories that are read, in small letters; PyTorch before 1.12 wrote "Kernel", "Runtime"."""
+MODULE = "nn.Module: "
+"""The beginning of a Python function's name that is a call of a module: of a hundred, one is."""
+_OF_MODULE = re.compile(rb'"name"\s*:\s*"nn\.Module: ')
+_FUNCTION = b"python_function"
 AGAIN = "Export it again: torch.profiler's export_chrome_trace or tensorboard_trace_handler"
 
 
@@ -77,7 +82,7 @@ class Event(msgspec.Struct):
 
     @property
     def kind(self) -> str:
-        """kernel, copy, memset, call, sync or range; "" for any other event."""
+        """kernel, copy, memset, call, sync, range or module; "" for any other event."""
         return WANTED.get(self.cat.lower(), "") if self.ph == "X" else ""
 
 
@@ -92,9 +97,11 @@ def read_events(file: IO[bytes], path: Path, frame: bytearray) -> Iterator[Event
             category = _CATEGORY.search(text, 0, 200)
             if category and category[1].decode().lower() not in WANTED:
                 continue
+            if category and category[1] == _FUNCTION and not _OF_MODULE.search(text, 0, 400):
+                continue
             if category or b'"cat"' in text:
                 event = decode(text)
-                if event.kind:
+                if event.kind and (event.kind != "module" or event.name.startswith(MODULE)):
                     yield event
     except msgspec.MsgspecError as error:
         raise ReportError(f"{path} is damaged: an event cannot be read: {error}", AGAIN) from error

@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any, cast
 
+from gpu_profile.analysis.kineto.annotations import MARKS, TraceMarks
 from gpu_profile.analysis.kineto.collectives import SCHEMA_ENTRIES, describe_collective
 from gpu_profile.analysis.kineto.event_waits import EventWaits
 from gpu_profile.analysis.kineto.events import AGAIN, Event, parse_ns, read_events
@@ -48,7 +49,7 @@ _TABLES = {
     CUDA_EVENT: f"{_COMMON}, eventSyncId INT, globalPid INT",
     RUNTIME: "start INT, end INT, correlationId INT, nameId INT, globalTid INT",
     NVTX: "start INT, end INT, eventType INT, domainId INT, textId INT, globalTid INT,"
-    " endGlobalTid INT, text TEXT, binaryData BLOB",
+    " endGlobalTid INT, text TEXT, binaryData BLOB, int64Value INT",
 }
 _FACTS = {
     "StringIds": "id INTEGER PRIMARY KEY, value TEXT",
@@ -102,6 +103,7 @@ class _Writer:
     collectives: dict[int, tuple[str, bytes]] = field(default_factory=dict)
     """NCCL's call and its payload by the correlation of the kernel's launch."""
     waits: EventWaits = field(default_factory=EventWaits)
+    marks: TraceMarks = field(default_factory=TraceMarks)
     start: int | None = None
 
     def __post_init__(self) -> None:
@@ -118,6 +120,9 @@ class _Writer:
         start = parse_ns(event.ts)
         end = start + parse_ns(event.dur)
         self.start = start if self.start is None else min(self.start, start)
+        if event.kind == "module":
+            self.marks.add_call(self.thread(event), start, end, event.name)
+            return
         table, cells = _MAKERS[event.kind](self, event)
         rows = self.rows.setdefault(table, [])
         rows.append((start, end, *cells))
@@ -138,6 +143,7 @@ class _Writer:
         for table in list(self.rows):
             self._write(table)
         self._write_collectives()
+        self._write_marks()
         self._write_recorded_events()
         pid = max(self.pids, key=self.pids.__getitem__, default=0) & 0xFFFFFF
         origin, process = self.start or 0, (1 << 48) | pid << 24
@@ -179,6 +185,16 @@ class _Writer:
             domain = (rows[0][0], None, NVTX_DOMAIN, 1, None, rows[0][5], None, "NCCL", None)
             self.rows[NVTX] = [domain, *rows]
             self._write(NVTX)
+
+    def _write_marks(self) -> None:
+        """Write the marks' domain and the calls of modules, and make marked steps its ranges."""
+        if rows := self.marks.list_rows(self.start or 0, self.name):
+            self.rows[NVTX] = rows
+            self._write(NVTX)
+        self.database.executemany(
+            f"UPDATE {NVTX} SET domainId = {MARKS}, int64Value = ?, textId = ? WHERE textId = ?",
+            [(number, self.name("step"), key) for number, key in self.marks.list_steps(self.names)],
+        )
 
     def _write_recorded_events(self) -> None:
         """Write what the waits of streams say of the events; no wait at all without enough."""
@@ -267,7 +283,9 @@ def _make_call(writer: _Writer, event: Event) -> Row:
 
 
 def _make_range(writer: _Writer, event: Event) -> Row:
-    return NVTX, (NVTX_PUSH_POP, 0, writer.name(event.name), writer.thread(event))
+    thread = writer.thread(event)
+    domain, text = writer.marks.split_name(event.name, thread)
+    return NVTX, (NVTX_PUSH_POP, domain, writer.name(text), thread)
 
 
 _MAKERS: Mapping[str, Callable[[_Writer, Event], Row]] = {

@@ -11,9 +11,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from gpu_profile.analysis.activity.nvtx_ranges import MARKS_DOMAIN, Ranges
+from gpu_profile.analysis.activity.nvtx_ranges import Ranges
 from gpu_profile.analysis.arrays.columns import list_distinct
 from gpu_profile.analysis.arrays.memo import once_each
+from gpu_profile.analysis.store.schema import MARKS_DOMAIN
 
 STEP, DATA, FORWARD, BACKWARD, OPTIMIZER = "step", "data", "forward", "backward", "optimizer"
 ACCUMULATE = "accumulate"

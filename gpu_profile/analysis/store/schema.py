@@ -28,6 +28,8 @@ GPU_TABLES = (KERNEL, MEMCPY, MEMSET, GRAPH)
 EVENT_TABLES = (*GPU_TABLES, RUNTIME, SYNCHRONIZATION, NVTX, OSRT, *MPI_TABLES)
 
 NVTX_PUSH_POP, NVTX_START_END, NVTX_MARK, NVTX_DOMAIN = 59, 60, 34, 75
+MARKS_DOMAIN = "gpu-profile"
+"""The NVTX domain of the ranges that `profile --annotate` makes."""
 
 MISSING = int(np.iinfo(np.int64).min)  # the value of NULL and of an absent optional column
 

@@ -17,7 +17,7 @@ from gpu_profile.cli.options.shared import (
     YesOptions,
 )
 from gpu_profile.cli.verb import make_flag
-from gpu_profile.job import PRESETS, RECORD_AT
+from gpu_profile.job import PRESETS, RECORD_AT, TOOLS
 from gpu_profile.nccl.floors import PLATFORMS
 
 _RANGES = ("none", "cudaProfilerApi", "nvtx", "hotkey")
@@ -28,6 +28,9 @@ class NsysOptions:
     """What nsys records, and in which ranks."""
 
     group: ClassVar[str] = "What nsys records"
+    with_: str = make_flag(
+        "nsys", "torch: by the program's own torch.profiler, without nsys", choices=TOOLS
+    )
     ranks: str = make_flag("all", "ranks to profile: all, 0,3 or 0-3", kind="ranks")
     preset: str = make_flag("light", "light, comm or full", choices=PRESETS)
     trace: str = make_flag("", "nsys: what to trace")

@@ -9,23 +9,25 @@ from pathlib import Path
 from gpu_profile import files
 from gpu_profile.errors import ReportError
 from gpu_profile.runs.record import OUTPUT_FILE, ReportSummary
+from gpu_profile.runs.reports.report_files import strip_suffix
 from gpu_profile.runs.step_times import read_step_times
 
 # The window's number is last: rank0.node1.2.nsys-rep. The host may be an IPv4 address.
 _FILE = re.compile(
-    r"rank(?P<rank>\d+)\.(?P<host>\d+(?:\.\d+){3}|.+?)(?:\.(?P<window>\d+))?\.nsys-rep"
+    r"rank(?P<rank>\d+)\.(?P<host>\d+(?:\.\d+){3}|.+?)(?:\.(?P<window>\d+))?"
+    r"\.(?:nsys-rep|pt\.trace\.json\.gz)"
 )
 _FULL = "No space left on device"
 # `kubectl logs --prefix` writes `[pod/train-1-master-0/pytorch] ` before each line.
 _RECORDING = re.compile(r"^(?:\[\S+\])?\s*(/\S+\.qdstrm)\s*$", re.MULTILINE)
 """A line of nsys behind `Generated:`, if its importer failed."""
 _MISSED = re.compile(
-    r"nsys wrote no report: (--steps \d+:\d+: it "
+    r"(?:nsys|torch\.profiler) wrote no report: (--steps \d+:\d+: it "
     r"(?:made no step of PyTorch that could be counted|ended after \d+ steps))$",
     re.MULTILINE,
 )
 """profile.py's words on a program that ended before its window (annotated_env.py)."""
-_LOST = re.compile(r"^.*profile\.py: rank (\d{1,6}): nsys wrote no report", re.MULTILINE)
+_LOST = re.compile(r"^.*profile\.py: rank (\d{1,6}): \S+ wrote no report", re.MULTILINE)
 """Its words on a rank that may be one more than the run was known to have."""
 _UNSEEN = re.compile(r"^.*gpu-profile: ((?:\S+: )?no rank was seen\b.*)$", re.MULTILINE)
 _TAIL = 1 << 16  # bytes at the end of output.log that are searched
@@ -60,7 +62,7 @@ class Report:
 
     @property
     def sqlite(self) -> Path:
-        return self.path.with_suffix(".sqlite")
+        return self.path.with_name(f"{strip_suffix(self.path)}.sqlite")
 
 
 def find_reports(directory: Path) -> tuple[Report, ...]:
@@ -135,7 +137,8 @@ _CAUSES: Mapping[str, str] = {
 
 def has_recordings(directory: Path) -> bool:
     """Return whether a rank left a report, or a .qdstrm that no importer made a report of."""
-    return any(any(directory.glob(f"rank*.{kind}")) for kind in ("nsys-rep", "qdstrm"))
+    kinds = ("nsys-rep", "qdstrm", "pt.trace.json.gz")
+    return any(any(directory.glob(f"rank*.{kind}")) for kind in kinds)
 
 
 def check_ranks(reports: Iterable[Report], expected: Iterable[int], directory: Path) -> None:
@@ -166,7 +169,7 @@ def check_ranks(reports: Iterable[Report], expected: Iterable[int], directory: P
         raise ReportError(f"{what}: {why[-1]}", "Choose --steps among those that the program makes")
     if why := _UNSEEN.findall(log):
         raise ReportError(f"{what}: {why[-1]}", f"See {directory / OUTPUT_FILE}")
-    raise ReportError(what, f"See {directory / OUTPUT_FILE} for nsys' own words")
+    raise ReportError(what, f"See {directory / OUTPUT_FILE} for the profiler's own words")
 
 
 def _read_tail(log: Path) -> str:

@@ -26,6 +26,8 @@ def plan_carried(
     job: Job, launcher: Launcher, settings: Settings, options: ProfileOptions
 ) -> tuple[Job, NsysPlan, tuple[str, ...]]:
     """Return the job, with a carrier if it needs one, and what nsys_plan returns of it."""
+    if options.with_ == "torch":
+        return job, *nsys_plan(job, launcher, settings)
     job = _carry_nsys(job, launcher, options, wanted=options.carry)
     try:
         return job, *nsys_plan(job, launcher, settings, strict=options.strict)

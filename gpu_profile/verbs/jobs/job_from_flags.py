@@ -20,6 +20,7 @@ from gpu_profile.errors import SettingsError, ToolError
 from gpu_profile.job import (
     PRESETS,
     RECORD_AT,
+    TOOLS,
     Job,
     NsysPlan,
     Preset,
@@ -149,6 +150,7 @@ def _profile_spec(options: ProfileOptions, settings: Settings, launcher: Launche
         whole=options.whole,
         record=_parse_record(options, launcher),
         nsys_args=split_words("--nsys-args", options.nsys_args),
+        tool=next(tool for tool in TOOLS if tool == options.with_),
     )
 
 
@@ -246,6 +248,8 @@ def nsys_plan(
     if job.profile is None:
         return NsysPlan(options=()), ()
     spec = job.profile
+    if spec.tool == "torch":
+        return plan_for(job, spec, "")
     if launcher.exports_in_job and not spec.export and spec.record == "start":
         # fetch copies this export; the job's nsys makes it. Windows are exported at their fetch.
         spec = dataclasses.replace(spec, export="sqlite")
@@ -277,6 +281,8 @@ def _help_text(job: Job, launcher: Launcher) -> str:
 def plan_for(job: Job, spec: ProfileSpec, help_text: str) -> tuple[NsysPlan, tuple[str, ...]]:
     """Return the nsys options for a help text, and the kinds of events they must record."""
     gpus = bool(job.resources.gpus_per_node)
+    if spec.tool == "torch":
+        return NsysPlan(options=()), ("cuda",) if gpus else ()
     if spec.steps:
         spec = nsys.step_window(spec, gpus=gpus)
     elif spec.record == "endpoint":

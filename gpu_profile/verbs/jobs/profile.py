@@ -25,6 +25,7 @@ from gpu_profile.verbs.jobs.own_file.manifest import refuse_without_manifest
 from gpu_profile.verbs.jobs.own_file.open_file import OwnFile, open_file
 from gpu_profile.verbs.jobs.start_run import start_run
 from gpu_profile.verbs.jobs.tell_run import tell_run, telling_reports
+from gpu_profile.verbs.jobs.tool import refuse_tool
 
 _NO_NSYS = NsysPlan(options=())
 
@@ -44,6 +45,7 @@ def profile(options: ProfileOptions) -> None:
     launcher = launcher_of(settings.launcher, settings)
     job = job_from(options, settings, launcher)
     refuse_carry(options, launcher)
+    refuse_tool(options, launcher)
     if options.dry_run:
         if options.baseline:
             show_commands(process.plan(launcher.submit(_make_plain(strip_values(job)), _NO_NSYS)))
@@ -113,9 +115,10 @@ def show_plan(job: Job, launcher: Launcher, *, carry: bool) -> None:
     if carry:
         commands, job = process.plan_value(launcher.carry(job, wanted=True))
         show_commands(commands)
-    question = process.plan(launcher.probe(job))[0]
-    print(f"# nsys' options follow what this says, here a typical answer: {question}")
     spec = job.profile or ProfileSpec()
+    if spec.tool == "nsys":
+        question = process.plan(launcher.probe(job))[0]
+        print(f"# nsys' options follow what this says, here a typical answer: {question}")
     if part := describe_recorded_part(spec):
         print(f"# recorded: {part}")
     if place := launcher.name_place(job.name):

@@ -59,7 +59,7 @@ def test_a_full_disk_without_a_recording_is_no_traceback(tmp_path: Path) -> None
 def test_the_log_is_not_followed_elsewhere(tmp_path: Path) -> None:
     (tmp_path / "elsewhere").write_text(NSYS)
     (tmp_path / "output.log").symlink_to("elsewhere")
-    with pytest.raises(ReportError, match="for nsys' own words"):
+    with pytest.raises(ReportError, match="for the profiler's own words"):
         report.check_ranks((), [0], tmp_path)
 
 

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from gpu_profile_marks.steps import Steps
+    from gpu_profile_marks.torch_trace import TorchTrace
 
 STEPS = 60
 """Steps of a recording. 20 are for the start: compilers, autotuning, the files of the first epoch.
@@ -35,6 +36,7 @@ DECIDED_AT = 15
 """The step at whose beginning the last one is chosen, by the ten before it. The rank that is first
 there chooses for all: a file beside the reports holds its choice."""
 _MOST_DOUBLINGS = 16
+WHOLE = "whole"
 _WAIT_S = 60.0
 _CHOICE = "last-step.json"
 AT_END: list[Callable[[], None]] = []
@@ -45,12 +47,21 @@ class Ending:
     """The end of a recording that began with the program.
 
     `file` is that of the steps' times; `address` is the socket on which profile.py waits for the
-    end, or "" for none: then all is recorded.
+    end, or "" for none: then all is recorded. `trace` records in place of nsys; it begins with the
+    first step. An address of "whole" records all with it.
     """
 
-    def __init__(self, torch: Any, file: str, address: str) -> None:  # noqa: ANN401 - torch
+    def __init__(
+        self,
+        torch: Any,  # noqa: ANN401 - torch
+        file: str,
+        address: str,
+        trace: TorchTrace | None = None,
+    ) -> None:
         self._torch = torch
-        self._address = address
+        self._trace = trace
+        self._is_whole = address == WHOLE
+        self._address = "" if self._is_whole else address
         self._choice = Path(file).with_name(_CHOICE)
         self._file = TimesFile(file)
         self._counter = StepCounter(file)
@@ -64,7 +75,9 @@ class Ending:
         self._counter.show(number + 1)
         if self._line is not None:
             self._look_for_report(number)
-        if not self._address or self.recorded is not None:
+        if self._trace is not None and not number:
+            self._trace.start()
+        if self._is_whole or self.recorded is not None or not (self._address or self._trace):
             return False
         if not self.end and number >= DECIDED_AT:
             self.end = choose_for_all(self._choice, steps.times_s[DECIDED_AT - 10 : DECIDED_AT])
@@ -75,6 +88,10 @@ class Ending:
 
     def _end_recording(self, number: int) -> None:
         """Have profile.py end the recording. It goes on where profile.py is gone."""
+        if self._trace is not None:
+            self._trace.stop()
+            self.recorded, self._control = (0, number), number + 1
+            return
         address, self._address = self._address, ""
         if self._torch.cuda.is_initialized():
             self._torch.cuda.synchronize()
@@ -106,7 +123,9 @@ class Ending:
         self._line = None
 
     def stop(self, _number: int) -> None:
-        """Do nothing: nsys ends with the program."""
+        """End a trace with the program, as nsys does by itself."""
+        if self._trace is not None:
+            self._trace.stop()
 
     def save(self, steps: Steps, *, now: bool = False) -> None:
         recorded = self.recorded or (0, steps.made())

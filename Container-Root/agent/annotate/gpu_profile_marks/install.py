@@ -10,35 +10,45 @@ from typing import TYPE_CHECKING, Any
 from gpu_profile_marks import modules, nvtx
 from gpu_profile_marks.backward import Backward
 from gpu_profile_marks.compiled import mark_compiled_steps
+from gpu_profile_marks.ending import Ending
 from gpu_profile_marks.hooks import make_hook
 from gpu_profile_marks.owners import OwnerHooks, leave_hooks_to_python
 from gpu_profile_marks.phases import OptimizerMarks, StepMarks, mark_calls, watch_optimizers
 from gpu_profile_marks.ranges import SWITCH, Ranges
 from gpu_profile_marks.steps import Steps
+from gpu_profile_marks.torch_trace import Annotations, open_trace
 from gpu_profile_marks.variables import FILE, LEVEL
 from gpu_profile_marks.window import make_window
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from gpu_profile_marks.torch_trace import TorchTrace
+    from gpu_profile_marks.window import Window
+
 DOMAIN = "gpu-profile"
 _FILE_WORKER = "torch.utils.data._utils.worker"
 
 
 def install(torch: Any, environ: Mapping[str, str], domain: Any = None) -> bool:  # noqa: ANN401 - torch
-    """Mark steps, and modules at the level `modules` or `ops`. Returns whether it does.
+    """Mark steps, and modules at the level `modules` or `ops`. Returns whether it does, and pauses
+    can be marked too.
 
     Without a tool that listens, the program stays as it is, or has its steps timed if there is a
     file for them.
     """
+    trace = None
     try:
-        if open_marks(domain) or (environ.get(FILE) and not _is_data_worker()):
+        trace = None if _is_data_worker() else open_trace(torch, environ)
+        if trace is not None:
+            Ranges.domain = Annotations(torch, trace, {})
+        if trace or open_marks(domain) or (environ.get(FILE) and not _is_data_worker()):
             SWITCH.on = True
-            _install(torch, environ)
+            _install(torch, environ, trace)
     except Exception as error:
         SWITCH.on = True
         SWITCH.fail(error)
-    return SWITCH.on
+    return SWITCH.on and trace is None
 
 
 def open_marks(domain: Any = None) -> bool:  # noqa: ANN401 - nvtx.Domain
@@ -51,12 +61,13 @@ def open_marks(domain: Any = None) -> bool:  # noqa: ANN401 - nvtx.Domain
     return True
 
 
-def _install(torch: Any, environ: Mapping[str, str]) -> None:  # noqa: ANN401 - torch
+def _install(torch: Any, environ: Mapping[str, str], trace: TorchTrace | None) -> None:  # noqa: ANN401 - torch
     import torch.optim.optimizer as optimizers
     import torch.utils.data.dataloader as loaders
 
     compiling = torch.compiler.is_compiling
-    steps = StepMarks(torch, Steps(), make_window(torch, environ))
+    window = make_window(torch, environ, trace)
+    steps = StepMarks(torch, Steps(), window)
     level = environ.get(LEVEL, "") if Ranges.domain is not None else "steps"
     marks = modules.ModuleMarks(steps.at_forward, marks_every_module=level in ("modules", "ops"))
     modules.set_marks(marks, compiling)
@@ -77,8 +88,19 @@ def _install(torch: Any, environ: Mapping[str, str]) -> None:  # noqa: ANN401 - 
     mark_calls(torch, loaders._BaseDataLoaderIter, "__next__", "data")
     mark_calls(torch, torch.autograd, "backward", "backward")
     mark_compiled_steps(torch, steps, owners.hook_compiled if owners is not None else None)
+    if trace is not None:
+        _begin_with_cuda(torch, trace, window)
     atexit.register(_finish, steps, os.getpid())
     os.register_at_fork(after_in_child=_after_fork)
+
+
+def _begin_with_cuda(torch: Any, trace: TorchTrace, window: Window | Ending | None) -> None:  # noqa: ANN401 - torch
+    """Begin a trace without a window when the program starts CUDA: earlier, we would start it."""
+    trace.yield_to_program()
+    # Also where an error has turned the marks off: what was recorded until then is told.
+    atexit.register(_stop_trace, trace, os.getpid())
+    if isinstance(window, Ending):
+        torch.cuda._lazy_call(lambda: SWITCH.guard(trace.start))
 
 
 def _hook_every_module(torch: Any) -> None:  # noqa: ANN401 - torch
@@ -112,11 +134,24 @@ def _finish(steps: StepMarks, process: int) -> None:
             SWITCH.fail(error)
 
 
+def _stop_trace(trace: TorchTrace, process: int) -> None:
+    if os.getpid() == process:
+        try:
+            trace.stop()
+        except Exception as error:
+            SWITCH.on = True
+            SWITCH.fail(error)
+
+
 def _is_data_worker() -> bool:
     """Return whether this process was spawned as a worker of a DataLoader."""
     return _FILE_WORKER in sys.modules and sys.modules[_FILE_WORKER].get_worker_info() is not None
 
 
 def _after_fork() -> None:
-    """Stay silent in a forked child: nsys records a child only from its exec on."""
+    """Stay silent in a forked child: nsys records a child only from its exec on. A trace would grow
+    there without an end.
+    """
     SWITCH.on = False
+    if isinstance(Ranges.domain, Annotations):
+        sys.modules["torch"].autograd._enable_record_function(False)

@@ -11,7 +11,7 @@ from gpu_profile_marks.failure import print_failure
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from gpu_profile_marks.nvtx import Attributes, Domain
+    from gpu_profile_marks.nvtx import Attributes
 
 
 class Switch:
@@ -55,7 +55,8 @@ class Ranges(threading.local):
     left open must not stay open.
     """
 
-    domain: Domain | None = None
+    domain: Any = None
+    """An nvtx.Domain, or torch_trace.Annotations, which stands for one."""
 
     def __init__(self) -> None:
         self.open: list[tuple[object, Mark]] = []

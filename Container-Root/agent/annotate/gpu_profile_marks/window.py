@@ -16,18 +16,29 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from gpu_profile_marks.steps import Steps
+    from gpu_profile_marks.torch_trace import TorchTrace
 
 
 class Window:
     """The steps `first` to `end - 1`, of which `recorded` are in the report."""
 
-    def __init__(self, torch: Any, first: int, end: int, file: str, *, cuda: bool) -> None:  # noqa: ANN401 - torch
+    def __init__(
+        self,
+        torch: Any,  # noqa: ANN401 - torch
+        first: int,
+        end: int,
+        file: str,
+        *,
+        cuda: bool = False,
+        trace: TorchTrace | None = None,
+    ) -> None:
         self.first, self.end = first, end
         self.recorded: tuple[int, int] | None = None
         self._open = False
         self._file = TimesFile(file, (first, end))
         self._torch = torch
         self._cuda = cuda
+        self._trace = trace
         # Around steps, and so not among the ranges that lie inside one.
         self._domain: Any = Ranges.domain
         self._capture = make_mark("capture")
@@ -48,7 +59,9 @@ class Window:
         # What earlier steps launched ends before the recording begins, and belongs to no report.
         if self._uses_cuda():
             self._torch.cuda.synchronize()
-        if self._cuda:
+        if self._trace is not None:
+            self._trace.start()
+        elif self._cuda:
             self._torch.cuda.cudart().cudaProfilerStart()
         elif self._domain is not None:
             self._domain.push(self._capture.address)
@@ -61,7 +74,9 @@ class Window:
         self.recorded = (self.recorded[0], number)
         if self._uses_cuda():
             self._torch.cuda.synchronize()
-        if self._cuda:
+        if self._trace is not None:
+            self._trace.stop()
+        elif self._cuda:
             self._torch.cuda.cudart().cudaProfilerStop()
         elif self._domain is not None:
             self._domain.pop()
@@ -76,7 +91,11 @@ class Window:
         self._file.save(steps, self.recorded, control, now=now)
 
 
-def make_window(torch: Any, environ: Mapping[str, str]) -> Window | Ending | None:  # noqa: ANN401 - torch
+def make_window(
+    torch: Any,  # noqa: ANN401 - torch
+    environ: Mapping[str, str],
+    trace: TorchTrace | None = None,
+) -> Window | Ending | None:
     """Return what ends the recording: the window of --steps, or the default end.
 
     Without either, an Ending that never comes writes the times of the steps. None without a file.
@@ -85,5 +104,5 @@ def make_window(torch: Any, environ: Mapping[str, str]) -> Window | Ending | Non
     file = environ.get(FILE, "")
     if colon:
         cuda = environ.get(START, "nvtx") == "cuda"
-        return Window(torch, int(first), int(end), file, cuda=cuda)
-    return Ending(torch, file, environ.get(END, "")) if file else None
+        return Window(torch, int(first), int(end), file, cuda=cuda, trace=trace)
+    return Ending(torch, file, environ.get(END, ""), trace) if file else None

@@ -21,7 +21,7 @@ class Domain:
 
 def test_a_range_that_was_left_open_ends_with_the_one_around_it() -> None:
     ranges, domain = Ranges(), Domain()
-    ranges.domain = domain  # type: ignore[assignment]
+    ranges.domain = domain
     mark = Mark("x", None)
     for key in ("outer", "inner", "left open"):
         ranges.push(key, mark)

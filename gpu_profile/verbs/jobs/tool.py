@@ -1,0 +1,33 @@
+"""profile --with torch: what records the job, and which flags only nsys has."""
+
+from dataclasses import fields
+
+from gpu_profile.cli.jobs import name_launchers
+from gpu_profile.cli.options.jobs import NsysOptions, ProfileOptions
+from gpu_profile.errors import SettingsError
+from gpu_profile.launcher import Launcher
+
+_OF_BOTH = {"with_", "ranks", "annotate", "steps", "whole", "stats"}
+
+
+def refuse_tool(options: ProfileOptions, launcher: Launcher) -> None:
+    """Raise SettingsError for --with torch where it cannot record, and beside a flag of nsys."""
+    if options.with_ not in launcher.tools:
+        names = name_launchers(lambda other: options.with_ in other.tools)
+        what = f"--with {options.with_} is for jobs of --on {names}"
+        raise SettingsError(what, f"Leave it out for {launcher.name}")
+    if options.with_ != "torch":
+        return
+    ours = {field.name for field in fields(NsysOptions)} - _OF_BOTH
+    for option in options.list_options():
+        if option.field in ours and options.value_of(option) != option.default:
+            _refuse(f"--{option.name} is nsys'")
+    for name in ("carry", "manifest"):
+        if getattr(options, name):
+            _refuse(f"--{name} brings nsys")
+    if options.annotate == "none":
+        _refuse("--annotate none leaves nothing that could start torch.profiler")
+
+
+def _refuse(what: str) -> None:
+    raise SettingsError(f"{what}, and --with torch records without nsys", "Leave one of them out")

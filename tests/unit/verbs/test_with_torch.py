@@ -1,0 +1,37 @@
+"""profile --with torch as a user types it, up to what runs."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.invoked import invoke, reporting_here
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ("--on=docker", "--with torch is for jobs of --on host or ssh. Leave it out for docker"),
+        ("--on=host --trace=cuda", "--trace is nsys', and --with torch records without nsys"),
+        ("--on=host --preset=full", "--preset is nsys'"),
+        ("--on=host --gpu-metrics", "--gpu-metrics is nsys'"),
+        ("--on=host --record=manual", "--record is nsys'"),
+        ("--on=host --carry", "--carry brings nsys"),
+        ("--on=host --annotate=none", "--annotate none leaves nothing that could start"),
+    ],
+)
+def test_what_only_nsys_can_is_refused(words: str, said: str, tmp_path: Path) -> None:
+    argv = ("profile", "--with=torch", "--gpus=0", *words.split(), "--", "true")
+    done = invoke(*argv, directory=reporting_here(tmp_path))
+    assert (done.returncode, done.stdout) == (2, "")
+    assert said in done.stderr.splitlines()[-1]
+    assert [path.name for path in tmp_path.iterdir()] == [".env"]
+
+
+def test_a_plan_asks_no_nsys(tmp_path: Path) -> None:
+    words = ("profile", "--with=torch", "--on=host", "--dry-run", "--steps=4:8", "--", "x")
+    done = invoke(*words, directory=reporting_here(tmp_path))
+    assert done.returncode == 0, done.stderr
+    first, *_ = done.stdout.splitlines()
+    assert first == "# recorded: steps 4 to 7"
+    assert '"--with=torch"' in done.stdout
+    assert "nsys" not in done.stdout.replace('"nsys": ""', "").replace(str(tmp_path), "")
