@@ -92,14 +92,14 @@ class Diagnosis:
 
     def to_blocks(self, most: int = 0) -> Iterator[str]:
         """A text for each finding (the first `most`; 0: all), then for what could not be judged."""
-        told = self.without_lone_rank()
-        shown = told.findings[:most] if most else told.findings
+        answer = self.without_lone_rank()
+        shown = answer.findings[:most] if most else answer.findings
         yield from (_format_block(number, finding) for number, finding in enumerate(shown, 1))
         if not self.findings and not any(text.startswith("anything") for text in self.unjudged):
             yield "Nothing found that is worth the time."
         if more_count := len(self.findings) - len(shown):
             yield name_program(f"{more_count} more: invoke diagnose")
-        yield from (printable(f"Could not judge {text}.") for text in told.unjudged)
+        yield from (printable(f"Could not judge {text}.") for text in answer.unjudged)
         yield from self.list_plan_lines()
 
     def list_plan_lines(self) -> list[str]:

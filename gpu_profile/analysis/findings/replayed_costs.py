@@ -6,6 +6,7 @@ told as "at most". A finding that costs less than LEAST_SHARE of the step is lef
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -95,8 +96,8 @@ def replay_costs(
     costs = [cost for finding in findings if (cost := gains.add_cost(finding))]
     costs.sort(key=_sort_key)
     costs.sort(key=gains.find_turn)
-    told = (gains.tell_same_loss(finding, costs[:place]) for place, finding in enumerate(costs))
-    return [finding for finding in told if finding]
+    kept = (gains.tell_same_loss(finding, costs[:place]) for place, finding in enumerate(costs))
+    return [finding for finding in kept if finding]
 
 
 def _includes(finding: Finding, other: Finding) -> bool:
@@ -168,11 +169,16 @@ class _Gains:
         """
         if self._shadow is None or self._shadow.is_measured:
             return True
+        weights, before = self._most_traced
+        changed = (change.core or change.apply)(self._replay.graph, weights)
+        return before - self._replay.predict_step(changed) >= LEAST_SHARE * before
+
+    @cached_property
+    def _most_traced(self) -> tuple[Weights, float]:
+        """The program where the profiler cost as much as it ever did, and its step (ms)."""
         graph = self._replay.graph
         weights = scale_host(graph, Weights.of(graph), min(FACTORS))
-        before = self._replay.predict_step(weights)
-        after = self._replay.predict_step((change.core or change.apply)(graph, weights))
-        return before - after >= LEAST_SHARE * before
+        return weights, self._replay.predict_step(weights)
 
     def _predict_range(self, change: Change, gain: float) -> tuple[float, float] | None:
         if change.bounds is None:
@@ -205,8 +211,8 @@ class _Gains:
             left = self._predict(combine((first, change))) - other.replayed_ms
             if left < self._least_ms:
                 is_less = finding.replayed_ms < ALIKE * other.replayed_ms and not finding.payers
-                told = is_less or _includes(other, finding)
-                return None if told else _add_line(finding, other, max(0.0, left))
+                is_other = is_less or _includes(other, finding)
+                return None if is_other else _add_line(finding, other, max(0.0, left))
         return finding
 
     def _predict(self, change: Apply) -> float:

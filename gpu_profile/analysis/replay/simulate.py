@@ -6,7 +6,6 @@ cases numpy first contracts the nodes with one edge, which only shift a time; Py
 others.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from heapq import heapify, heappop, heappush
 
@@ -146,16 +145,30 @@ class _Events:
         self._gpus = _Gpus(graph, weights)
 
     def run(self) -> IntArray:
+        """The time of each node that is left.
+
+        Nearly all nodes are starts and ends of compute: a call of a function for each of them would
+        take half as much time again.
+        """
         heap, time, roles, gpus = self._heap, self._time, self._role, self._gpus
         first, target, lag = self._first, self._target, self._lag
         left, latest, delay = self._left, self._latest, self._delay
+        rank, mate, work, beside = gpus.rank, gpus.mate, gpus.work, gpus.beside
+        running, busy, ends = gpus.running, gpus.communicating, gpus.ends
         while heap:
             now, node = heappop(heap)
             role = roles[node]
-            if role:
-                if time[node] >= 0 or (role == ENDS and gpus.end[node] != now):
+            if role == BEGINS:
+                end, gpu = mate[node], rank[node]
+                running[gpu][end] = now
+                ends[end] = now + (beside if busy[gpu] else work)[end]
+                heappush(heap, (ends[end], end))
+            elif role == ENDS:
+                if ends[node] != now or time[node] >= 0:
                     continue  # its speed has changed since
-                for event in gpus.change(role, node, now):
+                del running[rank[node]][node]
+            elif role != PLAIN:
+                for event in gpus.change_speed(role, rank[node], now):
                     heappush(heap, event)
             time[node] = now
             for edge in range(first[node], first[node + 1]):
@@ -170,45 +183,44 @@ class _Events:
 
 
 class _Gpus:
-    """What runs on each GPU: compute that communication slows, and communication."""
+    """What runs on each GPU: compute that communication slows, and communication.
+
+    By the node of a kernel's end: `work` and `beside` are its ns without and with communication all
+    the time, `ends` is when it ends if nothing changes. `running`, by rank: since when it runs.
+    """
 
     def __init__(self, graph: RunGraph, weights: Weights) -> None:
         size, starts, ends = len(graph.time), graph.nodes.op_start, graph.nodes.op_end
-        self._mate = _scatter(size, starts, ends)
         rank = graph.op_rank
-        self._rank = _scatter(size, np.r_[starts, ends], np.r_[rank, rank])
-        self._work = _scatter(size, ends, weights.work)
+        self.mate = _scatter(size, starts, ends)
+        self.rank = _scatter(size, np.r_[starts, ends], np.r_[rank, rank])
+        self.work = _scatter(size, ends, weights.work)
+        self.beside = _scatter(size, ends, (weights.work * graph.stretch + 0.5).astype(np.int64))
+        self.communicating = [0] * len(graph.ranks)
+        self.running: list[dict[int, int]] = [{} for _ in graph.ranks]
+        self.ends: dict[int, int] = {}
         stretch = np.ones(size)
         stretch[ends] = graph.stretch
         self._stretch: list[float] = stretch.tolist()
-        self._communicating = [0] * len(graph.ranks)
-        self._running: list[dict[int, tuple[float, int]]] = [{} for _ in graph.ranks]
-        self.end: dict[int, int] = {}
+        self._left: dict[int, float] = {}
+        """Work that kernels had left when their speed changed last."""
 
-    def change(self, role: int, node: int, now: int) -> Sequence[tuple[int, int]]:
-        """The ends (time, node) that follow from what starts or ends now."""
-        rank = self._rank[node]
-        if role == BEGINS:
-            return (self._start(rank, self._mate[node], self._work[self._mate[node]], now),)
-        if role == ENDS:
-            self._running[rank].pop(node, None)
-            return ()
-        active = self._communicating[rank]
-        self._communicating[rank] += 1 if role == COMMUNICATES else -1
-        return self._change_speed(rank, now) if not active or not self._communicating[rank] else ()
+    def change_speed(self, role: int, rank: int, now: int) -> list[tuple[int, int]]:
+        """The ends (time, node) that follow from communication that starts or ends now."""
+        before = self.communicating[rank]
+        after = self.communicating[rank] = before + (1 if role == COMMUNICATES else -1)
+        if before and after:
+            return []
+        return [(self._move_end(rank, end, now), end) for end in self.running[rank]]
 
-    def _start(self, rank: int, end: int, work: float, now: int) -> tuple[int, int]:
-        speed = self._stretch[end] if self._communicating[rank] else 1.0
-        self._running[rank][end] = (work, now)
-        self.end[end] = now + int(work * speed + 0.5)
-        return self.end[end], end
-
-    def _change_speed(self, rank: int, now: int) -> list[tuple[int, int]]:
-        events = []
-        for end, (work, since) in list(self._running[rank].items()):
-            before = 1.0 if self._communicating[rank] else self._stretch[end]
-            events.append(self._start(rank, end, max(0.0, work - (now - since) / before), now))
-        return events
+    def _move_end(self, rank: int, end: int, now: int) -> int:
+        stretch = self._stretch[end]
+        was, speed = (1.0, stretch) if self.communicating[rank] else (stretch, 1.0)
+        work = self._left.get(end, self.work[end])
+        left = max(0.0, work - (now - self.running[rank][end]) / was)
+        self._left[end], self.running[rank][end] = left, now
+        self.ends[end] = now + int(left * speed + 0.5)
+        return self.ends[end]
 
 
 def _scatter(size: int, nodes: IntArray, values: IntArray) -> list[int]:

@@ -1,0 +1,47 @@
+"""A recorded run of a few steps, for tests to which any real run will do.
+
+Its four ranks are those of tests/data/h200x4-ddp until the end of the sixth of 20 steps: a verb
+that reads them takes a third of the CPU time.
+"""
+
+import gzip
+import os
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+STEPS = 6
+_RECORDED = Path(__file__).parent / "data" / "h200x4-ddp"
+_CUPTI = "CUPTI_ACTIVITY_KIND_"
+_WORK = ("KERNEL", "MEMCPY", "MEMSET", "SYNCHRONIZATION", "CUDA_EVENT")
+
+
+def make_short_run(folder: Path) -> Path:
+    """Write rank0.sqlite to rank3.sqlite, unless another process of tests has. Returns `folder`."""
+    if not folder.is_dir():
+        draft = folder.with_name(f"{folder.name}.{os.getpid()}")
+        draft.mkdir()
+        for rank in range(4):
+            _write_short_rank(_RECORDED / f"rank{rank}.sqlite.gz", draft / f"rank{rank}.sqlite")
+        try:
+            draft.rename(folder)
+        except OSError:  # another process was first
+            assert folder.is_dir()
+    return folder
+
+
+def _write_short_rank(recorded: Path, target: Path) -> None:
+    """Keep what began before the next step, and the GPU's work for those calls."""
+    target.write_bytes(gzip.decompress(recorded.read_bytes()))
+    with closing(sqlite3.connect(target)) as report:
+        (end,) = report.execute(
+            "SELECT start FROM NVTX_EVENTS WHERE text = 'step' ORDER BY start LIMIT 1 OFFSET ?",
+            (STEPS,),
+        ).fetchone()
+        for table in ("NVTX_EVENTS", f"{_CUPTI}RUNTIME"):
+            report.execute(f"DELETE FROM {table} WHERE start >= ?", (end,))
+        calls = f"SELECT correlationId FROM {_CUPTI}RUNTIME"
+        for kind in _WORK:
+            report.execute(f"DELETE FROM {_CUPTI}{kind} WHERE correlationId NOT IN ({calls})")
+        report.commit()
+        report.execute("VACUUM")
