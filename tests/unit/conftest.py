@@ -6,12 +6,22 @@ from pathlib import Path
 import pytest
 
 from tests.project_copy import copy_with_toys
+from tests.recordings import make_short_run
 
 
 @pytest.fixture(scope="session")
 def toy_project(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A copy of the project with the toys of tests/toys: one a process of tests."""
     return copy_with_toys(tmp_path_factory.mktemp("toys"))
+
+
+@pytest.fixture(scope="session")
+def short_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of rank0.sqlite to rank3.sqlite of tests/recordings.py, which all processes of
+    tests share: a test copies what it changes.
+    """
+    base = tmp_path_factory.getbasetemp()
+    return make_short_run((base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "short")
 
 
 @pytest.hookimpl(optionalhook=True)

@@ -9,10 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.project_copy import ROOT, invoke_copy, run_tests_of_copy
-
-REPORT = ROOT / "tests/data/h200x4-ddp/all-ranks-one-report.sqlite.gz"
-RANK = ROOT / "tests/data/h200x4-ddp/rank0.sqlite.gz"
+from tests.project_copy import invoke_copy, run_tests_of_copy
 
 
 def run(toy_project: Path, *words: str) -> str:
@@ -97,8 +94,8 @@ def test_a_table_is_listed(toy_project: Path) -> None:
 
 
 @pytest.mark.parametrize("form", ["text", "csv", "json"])
-def test_a_table_is_printed_in_each_format(toy_project: Path, form: str) -> None:
-    words = ("stats", "--table", "toy_sum", "--report", str(REPORT), "--format", form)
+def test_a_table_is_printed_in_each_format(toy_project: Path, short_run: Path, form: str) -> None:
+    words = ("stats", "--table", "toy_sum", "--report", str(short_run), "--format", form)
     text = run(toy_project, *words)
     if form == "json":
         assert [row["Rank"] for row in json.loads(text)["toy_sum"]] == [0, 1, 2, 3]
@@ -106,18 +103,20 @@ def test_a_table_is_printed_in_each_format(toy_project: Path, form: str) -> None
         assert "Operations" in text
 
 
-def test_a_finding_is_told_with_its_evidence(toy_project: Path) -> None:
-    words = ("diagnose", "--report", str(RANK))
-    told = "toy: play\n   - it has 19 steady steps\n   - it made 1241 of 1241 copies\n"
+def test_a_finding_is_told_with_its_evidence(toy_project: Path, short_run: Path) -> None:
+    words = ("diagnose", "--report", str(short_run / "rank0.sqlite"))
+    told = "toy: play\n   - it has 3 steady steps\n   - it made 248 of 248 copies\n"
     assert told in run(toy_project, *words)
     findings = json.loads(run(toy_project, *words, "--format", "json"))["findings"]
     (toy,) = [finding for finding in findings if finding["kind"] == "toy"]
     assert (toy["ranks"], toy["cause"], toy["advice"]) == ([0], "play", "Go on playing.")
 
 
-def test_a_finding_has_its_title_on_the_page(toy_project: Path, tmp_path: Path) -> None:
+def test_a_finding_has_its_title_on_the_page(
+    toy_project: Path, short_run: Path, tmp_path: Path
+) -> None:
     page = tmp_path / "page.html"
-    run(toy_project, "html", "--report", str(RANK), "--output", str(page))
+    run(toy_project, "html", "--report", str(short_run / "rank0.sqlite"), "--output", str(page))
     assert ". Steps to play with</span>" in page.read_text()
 
 

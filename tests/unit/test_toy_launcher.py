@@ -1,6 +1,5 @@
 """A launcher is one file and one row: a toy one, added to a copy of the project, runs jobs."""
 
-import gzip
 import json
 import shutil
 import sys
@@ -13,7 +12,6 @@ from gpu_profile.command import Result
 from gpu_profile.declared.launchers import LAUNCHERS
 from tests.project_copy import ROOT, invoke_copy, run_tests_of_copy
 
-REPORT = ROOT / "tests/data/h200x4-ddp/rank0.sqlite.gz"
 HELP = ROOT / "tests/data/nsys-help/2023.4.txt"
 NSYS = f"""#!{sys.executable}
 import os, shutil, subprocess, sys
@@ -32,13 +30,12 @@ DRY = ("profile", "--on=toy", "--dry-run", "--gpus=0")
 
 
 @pytest.fixture(scope="module")
-def project(toy_project: Path) -> Path:
+def project(toy_project: Path, short_run: Path) -> Path:
     """The copy with the toys, and beside it a fake nsys whose report is a recorded one."""
     folder = toy_project.parent
     (folder / "nsys").write_text(NSYS)
     (folder / "nsys").chmod(0o755)
-    with gzip.open(REPORT) as packed, (folder / "report.sqlite").open("wb") as plain:
-        shutil.copyfileobj(packed, plain)
+    shutil.copy(short_run / "rank0.sqlite", folder / "report.sqlite")
     return toy_project
 
 

@@ -14,6 +14,7 @@ from concurrent.futures.process import BrokenProcessPool
 from contextlib import suppress
 from dataclasses import dataclass
 from multiprocessing import active_children, parent_process
+from pathlib import Path
 
 from gpu_profile.analysis.multi_report.work import Answer, Notify, ReportSource, Work
 from gpu_profile.analysis.multi_report.worker_server import make_worker_context
@@ -22,6 +23,9 @@ from gpu_profile.analysis.tables.analysis import Analysis
 from gpu_profile.errors import GpuProfileError, ReportError
 from gpu_profile.table import Table
 
+SMALL_BYTES = 4_000_000
+"""Reports of so much together are read in this process: in 0.3 s, in which a pool would start."""
+_PACKED = 4  # of a packed report's bytes come four times as many
 TRIES = 3  # a report whose worker died three times is named and left out
 QUIET_S = 2.0
 _SLICE_S = 0.5
@@ -52,7 +56,7 @@ def collect_partials(
         from gpu_profile.analysis.multi_report.dask_cluster import on_cluster
 
         return on_cluster(works, scheduler, notify)
-    workers = min(workers or _count_cores(), len(works))
+    workers = min(workers or _choose_workers(sources), len(works))
     if workers < 2:
         return [
             _log_answer(work.do(), index + 1, len(works), notify)
@@ -174,6 +178,18 @@ def _make_patient(notify: Notify) -> Notify:
 def _log_answer(answer: Answer, done: int, total: int, notify: Notify) -> Answer:
     notify(f"{done} of {total} reports read")
     return answer
+
+
+def _choose_workers(sources: Sequence[ReportSource]) -> int:
+    return 1 if sum(map(_estimate_bytes, sources)) <= SMALL_BYTES else _count_cores()
+
+
+def _estimate_bytes(source: ReportSource) -> int:
+    """The unpacked size of a report; more than SMALL_BYTES of a folder and of a URL."""
+    path = Path(source.place)
+    if not path.is_file():
+        return SMALL_BYTES + 1
+    return path.stat().st_size * (_PACKED if path.suffix == ".gz" else 1)
 
 
 def _count_cores() -> int:

@@ -9,26 +9,22 @@ import gpu_profile
 from gpu_profile.runs.record import ReportSummary, RunRecord
 from tests.invoked import invoke
 
-DATA = Path(__file__).parents[2] / "data"
-REPORT = f"--report={DATA / 'h200x4-ddp' / 'rank0.sqlite.gz'}"
-
 
 def validate(name: str, text: str) -> None:
     Draft202012Validator(gpu_profile.schema(name)).validate(json.loads(text))
 
 
-def test_tables_and_findings() -> None:
-    every = ",".join(gpu_profile.open(REPORT.partition("=")[2]).tables())
-    validate(
-        "tables",
-        invoke("stats", REPORT, f"--table={every}", "--format=json", directory=DATA).stdout,
-    )
-    validate("findings", invoke("diagnose", REPORT, "--format=json", directory=DATA).stdout)
+def test_tables_and_findings(short_run: Path) -> None:
+    report = short_run / "rank0.sqlite"
+    every = f"--table={','.join(gpu_profile.open(report).tables())}"
+    for schema, words in {"tables": ("stats", every), "findings": ("diagnose",)}.items():
+        done = invoke(*words, f"--report={report}", "--format=json", directory=short_run)
+        validate(schema, done.stdout)
 
 
-def test_a_comparison() -> None:
-    side = REPORT.partition("=")[2]
-    shown = invoke("compare", f"--base={side}", f"--new={side}", "--format=json", directory=DATA)
+def test_a_comparison(short_run: Path) -> None:
+    sides = (f"{side}={short_run}/rank0.sqlite" for side in ("--base", "--new"))
+    shown = invoke("compare", *sides, "--format=json", directory=short_run)
     validate("comparison", shown.stdout)
 
 

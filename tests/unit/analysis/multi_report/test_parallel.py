@@ -66,6 +66,12 @@ def test_a_pool_gives_what_one_process_gives() -> None:
     assert _rows(alone) == [f"rank{rank}.sqlite.gz" for rank in range(4)]
 
 
+def test_small_reports_are_read_in_this_process(short_run: Path) -> None:
+    sources = [ReportSource(f"{short_run}/rank{rank}.sqlite") for rank in range(4)]
+    process = Analysis("process", lambda _database, _scope: os.getpid(), listed)
+    assert collect_partials(sources, [process]) == [[os.getpid()]] * 4
+
+
 def test_workers_use_no_huge_pages() -> None:
     pages = Analysis("pages", read_huge_pages, listed)
     answers = collect_partials(FOUR[:2], [pages], workers=2)

@@ -1,8 +1,9 @@
 """Reports of other versions, other shapes and of only some ranks: read as what they are."""
 
-import gzip
+import shutil
 import sqlite3
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -17,19 +18,9 @@ from gpu_profile.formats.table_formats import to_csv
 from tests.reading import analyse_reports, diagnose_reports
 from tests.unit.analysis.make import Rows, make_report, process, thread
 
-DATA = Path(__file__).parents[3] / "data" / "h200x4-ddp"
 EVERY = {**ANALYSES, **OURS}
 # What differs of itself: the file's name; RangeIds are row numbers.
 SAME = [name for name in EVERY if name not in ("capture_health", "nvtx_gpu_proj_trace")]
-
-
-def changed(path: Path, change: Callable[[sqlite3.Connection], object]) -> Path:
-    path.write_bytes(gzip.decompress((DATA / "rank0.sqlite.gz").read_bytes()))
-    database = sqlite3.connect(path)
-    change(database)
-    database.commit()
-    database.close()
-    return path
 
 
 def newer(database: sqlite3.Connection) -> None:
@@ -64,10 +55,13 @@ def older(database: sqlite3.Connection) -> None:
 
 @pytest.mark.parametrize("change", [newer, older], ids=["3.30", "3.1"])
 def test_another_schema_says_the_same(
-    change: Callable[[sqlite3.Connection], None], tmp_path: Path
+    change: Callable[[sqlite3.Connection], None], short_run: Path, tmp_path: Path
 ) -> None:
-    path = changed(tmp_path / "rank0.sqlite", change)
-    with Database.open(DATA / "rank0.sqlite.gz") as recorded, Database.open(path) as database:
+    path = Path(shutil.copy(short_run / "rank0.sqlite", tmp_path))
+    with closing(sqlite3.connect(path)) as changed:
+        change(changed)
+        changed.commit()
+    with Database.open(short_run / path.name) as recorded, Database.open(path) as database:
         for name in SAME:
             assert to_csv(EVERY[name].table(database)) == to_csv(EVERY[name].table(recorded)), name
 
@@ -105,8 +99,10 @@ def test_graphs_alone_are_gpu_work(tmp_path: Path) -> None:
     assert "CUDA graph" in (tmp_path / "page.html").read_text()
 
 
-def test_a_rank_without_a_report_is_named_and_the_others_are_shown(tmp_path: Path) -> None:
-    paths = [DATA / f"rank{rank}.sqlite.gz" for rank in (3, 0, 1)]
+def test_a_rank_without_a_report_is_named_and_the_others_are_shown(
+    short_run: Path, tmp_path: Path
+) -> None:
+    paths = [short_run / f"rank{rank}.sqlite" for rank in (3, 0, 1)]
     surveys = []
     for path in paths:
         with Database.open(path) as database:
@@ -123,8 +119,10 @@ def test_a_rank_without_a_report_is_named_and_the_others_are_shown(tmp_path: Pat
     assert "3 ranks" in (tmp_path / "page.html").read_text()
 
 
-def test_one_rank_has_its_page_and_hears_what_it_cannot_know(tmp_path: Path) -> None:
-    source = ReportSource(str(DATA / "rank1.sqlite.gz"))
+def test_one_rank_has_its_page_and_hears_what_it_cannot_know(
+    short_run: Path, tmp_path: Path
+) -> None:
+    source = ReportSource(f"{short_run}/rank1.sqlite")
     write_page([source], tmp_path / "page.html", workers=1)
     page = (tmp_path / "page.html").read_text()
     assert "1 rank" in page

@@ -1,6 +1,5 @@
 """A Parquet folder, as `nsys export --type=parquetdir` writes it, against the same in SQLite."""
 
-import gzip
 import shutil
 import sqlite3
 from pathlib import Path
@@ -15,21 +14,16 @@ from gpu_profile.analysis.tables.by_name import ANALYSES, OURS
 from gpu_profile.errors import ReportError
 from tests.reading import diagnose_reports
 
-RECORDED = Path(__file__).parents[3] / "data" / "h200x4-ddp" / "rank1.sqlite.gz"
+
+@pytest.fixture(scope="module")
+def plain(short_run: Path) -> Path:
+    return short_run / "rank1.sqlite"
 
 
 @pytest.fixture(scope="module")
-def plain(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    path = tmp_path_factory.mktemp("parquet") / "rank1.sqlite"
-    with gzip.open(RECORDED) as packed, path.open("wb") as file:
-        shutil.copyfileobj(packed, file)
-    return path
-
-
-@pytest.fixture(scope="module")
-def folder(plain: Path) -> Path:
+def folder(plain: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """One file a table, with the types that nsys gives: numbers, text, nothing."""
-    target = plain.with_suffix(".parquetdir")
+    target = tmp_path_factory.mktemp("parquet") / "rank1.parquetdir"
     target.mkdir()
     database = sqlite3.connect(plain)
     names = database.execute("SELECT name FROM sqlite_master WHERE type = 'table'").fetchall()

@@ -7,11 +7,10 @@ import pytest
 
 from tests.invoked import invoke
 
-RECORDED = Path(__file__).parents[3] / "data" / "h200x4-ddp" / "rank0.sqlite.gz"
 WRITERS = {
     "html": (("html", "--report", "REPORT"), "page.html"),
     "timeline": (("timeline", "--report", "REPORT"), "timeline.perfetto-trace.gz"),
-    "scrub": (("scrub", "--report", "REPORT"), "rank0.sqlite.gz"),
+    "scrub": (("scrub", "--report", "REPORT"), "rank0.sqlite"),
     "compare": (
         ("compare", "--base", "REPORT", "--new", "REPORT", "--format", "junit"),
         "comparison.xml",
@@ -21,8 +20,8 @@ WRITERS = {
 
 
 @pytest.fixture
-def report(tmp_path: Path) -> Path:
-    return Path(shutil.copy(RECORDED, tmp_path))
+def report(short_run: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copy(short_run / "rank0.sqlite", tmp_path))
 
 
 def words_of(verb: str, report: Path, output: str) -> tuple[str, ...]:

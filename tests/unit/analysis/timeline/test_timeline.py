@@ -2,6 +2,7 @@
 
 import gzip
 import re
+import shutil
 import sqlite3
 from collections import Counter
 from collections.abc import Iterator
@@ -21,7 +22,6 @@ from tests.generator.gpt import save_training
 
 DATA = Path(__file__).parents[3] / "data" / "h200x4-ddp"
 ALL = DATA / "all-ranks-one-report.sqlite.gz"
-TWO = [(str(DATA / f"rank{rank}.sqlite.gz"), Scope(offset_ns=rank)) for rank in range(2)]
 SMALL = (str(DATA.parent / "h200-tables" / "window.sqlite.gz"), Scope())
 
 
@@ -149,18 +149,20 @@ def test_ranks_streams_threads_and_counters_have_names(parsed: Parsed) -> None:
     assert "NCCL:ncclAllReduce" in parsed.names.values()
 
 
-def test_several_reports_with_offsets_are_the_same_bytes_each_time(tmp_path: Path) -> None:
-    table = write_timeline(TWO, tmp_path / "a.pftrace.gz")
-    write_timeline(TWO, tmp_path / "b.pftrace.gz")
+def test_several_reports_with_offsets_are_the_same_bytes_each_time(
+    short_run: Path, tmp_path: Path
+) -> None:
+    two = [(f"{short_run}/rank{rank}.sqlite", Scope(offset_ns=rank)) for rank in range(2)]
+    table = write_timeline(two, tmp_path / "a.pftrace.gz")
+    write_timeline(two, tmp_path / "b.pftrace.gz")
     assert (tmp_path / "a.pftrace.gz").read_bytes() == (tmp_path / "b.pftrace.gz").read_bytes()
     parsed = Parsed(tmp_path / "a.pftrace.gz")
     assert len(list(parsed.slices())) == sum(int(str(cell)) for cell in table.column("Slices"))
     assert set(parsed.flows(47).values()) == {1}
 
 
-def test_gpu_metrics_become_counters(tmp_path: Path) -> None:
-    report = tmp_path / "metrics.sqlite"
-    report.write_bytes(gzip.decompress((DATA / "rank0.sqlite.gz").read_bytes()))
+def test_gpu_metrics_become_counters(short_run: Path, tmp_path: Path) -> None:
+    report = Path(shutil.copy(short_run / "rank0.sqlite", tmp_path / "metrics.sqlite"))
     with closing(sqlite3.connect(report)) as plant:
         plant.executescript("""
             CREATE TABLE GPU_METRICS (timestamp INT, typeId INT, metricId INT, value INT);
