@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 KeyKind = Literal[
     "str", "bool", "choice", "words", "size", "seconds", "count", "number", "percent", "ports",
     "volumes", "mount", "variable", "registry", "image", "address", "tag", "version", "url",
-    "proxy", "path", "json", "commit", "sha256", "packages", "fingerprint", "name", "names", "label", "report-place",
+    "proxy", "path", "json", "commit", "sha256", "packages", "fingerprint", "name", "names", "label", "report-place", "injected-name",
     "login", "user", "slurm-time", "archs", "region", "instance", "ranks", "scheduler", "colour",
     "bytes", "interval", "run-name", "directory", "absolute-path", "hosts", "selector", "tolerations",
 ]  # fmt: skip
@@ -200,6 +200,11 @@ KINDS: Mapping[str, Kind] = {
     "name": Kind(_matches(r"[A-Za-z0-9][\w.:-]*"), "a name: letters, digits, . _ -"),
     "names": Kind(_matches(r"[A-Za-z0-9][\w.,:/@+ -]*"), "names: letters, digits, . _ - / +"),
     "label": Kind(_matches(_DNS), "a DNS label: small letters, digits and -"),
+    "injected-name": Kind(
+        # A dot behind the rank's would end the host's part: what follows is the window's number.
+        _matches(r"rank%q\{RANK\}\.(?:[\w-]|%h|%q\{\w+\}|\{(?:PROCESS_NAME|TIMESTAMP|UID)\}|%\{(?:POD_FULLNAME|CONTAINER_NAME)\})+"),
+        "a name of NVIDIA's and nsys' placeholders, joined by _: rank%q{RANK}.%{POD_FULLNAME}_{UID}",
+    ),
     "report-place": Kind(
         _matches(rf"pvc:{_DNS}:/.*|hostpath:/.+|s3://[a-z0-9].*"),
         "pvc:NAME:/path, hostpath:/tmp or s3://bucket/prefix",

@@ -50,6 +50,11 @@ class KubernetesSettings(LauncherSettings):
     injector: Literal["none", "devtools", "operator"] = make_field(
         "none", "NVIDIA's injector that profiles PyTorchJob and TrainJob pods, not the image's nsys"
     )
+    injector_name: str = make_field(
+        "rank%q{RANK}.%h",
+        "Names of its reports, as in rank%q{RANK}.{PROCESS_NAME}_%{POD_FULLNAME}_{TIMESTAMP}_{UID}",
+        "injected-name",
+    )
     wait: str = make_field("600", "Seconds a job may take to get its pods running", "seconds")
     hold: str = make_field(
         "3600", "Seconds that ended PyTorchJob and TrainJob pods keep their reports", "seconds"

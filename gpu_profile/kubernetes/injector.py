@@ -20,31 +20,34 @@ from gpu_profile.kubernetes.kubectl import KubernetesCluster, check_kubectl_resu
 from gpu_profile.kubernetes.pinned_file import is_url, use_pinned
 
 _WAIT = "5m"
+_PLACEHOLDER = re.compile(r"(%?)\{(PROCESS_NAME|POD_FULLNAME|CONTAINER_NAME|TIMESTAMP|UID)\}")
+"""What the injector itself puts in; nsys puts in `%q{RANK}` and `%h`."""
 LIGHT = ("--trace=cuda,nvtx", "--sample=none", "--cpuctxsw=none")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Injection:
-    """What to inject: a pattern of processes, nsys' options, and the reports' directory."""
+    """What to inject: a pattern of processes, nsys' options, the reports' directory and names."""
 
     match: str
     options: tuple[str, ...] = LIGHT
+    name: str = "rank%q{RANK}.%h"
     delay_s: float = 0.0
     duration_s: float = 0.0
     directory: str = f"/wd/{INJECTED}"
     image: str = ""
     values: dict[str, Any] = field(default_factory=dict)
 
-    @property
-    def arguments(self) -> str:
-        """The nsys command line. nsys puts rank and host into the report's name.
+    def make_arguments(self, prefix: str) -> str:
+        """Return the nsys command line. nsys and the injector put values into the report's name.
 
         --kill=none: the end of the window does not end the job.
         """
         window = [f"--delay={self.delay_s:g}"] if self.delay_s else []
         if self.duration_s:
             window += [f"--duration={self.duration_s:g}", "--kill=none"]
-        output = f"--output={self.directory}/rank%q{{RANK}}.%h"
+        name = _PLACEHOLDER.sub(lambda match: f"{match[1]}{{{prefix}{match[2]}}}", self.name)
+        output = f"--output={self.directory}/{name}"
         return " ".join(["profile", *self.options, *window, output])
 
 
@@ -57,16 +60,17 @@ def match_of(command: Sequence[str]) -> str:
 
 def make_chart_values(kind: Generation, injection: Injection) -> dict[str, Any]:
     """Return the helm chart's values. The user's values override ours."""
+    arguments = injection.make_arguments(kind.prefix)
     if kind.name == "devtools":
         chart_values: dict[str, Any] = {
-            "profile": {"devtoolArgs": injection.arguments, "injectionMatch": injection.match}
+            "profile": {"devtoolArgs": arguments, "injectionMatch": injection.match}
         }
         if injection.image:
             chart_values["devtoolBinariesImage"] = {"image": injection.image}
     else:
         tool = {
             "coordinator": {"enabled": False},
-            "nsightToolArgs": injection.arguments,
+            "nsightToolArgs": arguments,
             "injectionIncludePatterns": [injection.match],
         }
         chart_values = {

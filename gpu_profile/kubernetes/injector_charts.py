@@ -11,18 +11,22 @@ INJECTED = "injected"
 
 @dataclass(frozen=True, kw_only=True)
 class Generation:
-    """One injector. `label` is the key and value that enable it on a namespace or a pod."""
+    """One injector. `label` is the key and value that enable it on a namespace or a pod.
+
+    `prefix` stands before its placeholders in names of reports: `{NVDT_UID}`.
+    """
 
     name: str
     chart: str
     release: str
     label: tuple[str, str]
+    prefix: str = ""
 
 
 GENERATIONS: tuple[Generation, ...] = (
     Generation(
         name="devtools",
-        chart=f"{_NGC}/devtools-sidecar-injector-1.0.0.tgz",
+        chart=f"{_NGC}/devtools-sidecar-injector-1.0.7.tgz",
         release="devtools-sidecar-injector",
         label=("nvidia-devtools-sidecar-injector", "enabled"),
     ),
@@ -31,6 +35,7 @@ GENERATIONS: tuple[Generation, ...] = (
         chart=f"{_NGC}/nsight-operator-26.2.2.tgz",
         release="nsight-operator",
         label=("nvidia-nsight-profile", "enabled"),
+        prefix="NVDT_",
     ),
 )
 _BY_NAME = {generation.name: generation for generation in GENERATIONS}

@@ -69,7 +69,7 @@ def _run_action(
             cluster,
             kind,
             options.chart,
-            _parse_injection(options),
+            _parse_injection(options, settings),
             sha256=options.sha256 or pinned_chart(read_lock(Path(NAME)), kind, options.chart),
             unlocked=options.unlocked,
         )
@@ -81,7 +81,7 @@ def _run_action(
     return injectors.set_namespace_label(cluster, kind, namespace, on=action == "on")
 
 
-def _parse_injection(options: InjectorOptions) -> Injection:
+def _parse_injection(options: InjectorOptions, settings: Settings) -> Injection:
     match = options.match or (injectors.match_of(options.words) if options.words else "")
     if not match:
         raise SettingsError(
@@ -91,6 +91,7 @@ def _parse_injection(options: InjectorOptions) -> Injection:
     return Injection(
         match=match,
         options=split_words("--nsys-args", options.nsys_args) or injectors.LIGHT,
+        name=settings.of(KubernetesSettings).injector_name,
         delay_s=options.delay,
         duration_s=options.duration,
         image=options.image,

@@ -5,6 +5,7 @@ webhook, the labels and the pods are real.
 """
 
 import json
+import re
 import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -51,10 +52,14 @@ def checks(injector: Callable[..., str]) -> dict[str, str]:
 def test_a_jobs_own_label_has_its_ranks_profiled(
     cluster: Cluster, injector: Callable[..., str], launcher: str
 ) -> None:
-    install(injector, cluster.image)
+    name = "rank%q{RANK}.{PROCESS_NAME}_%{POD_FULLNAME}_{TIMESTAMP}_{UID}"
+    install(injector, cluster.image, f"--set=KUBE_INJECTOR_NAME={name}")
     done = cluster.profile(launcher, "--ddp", "--set", "KUBE_INJECTOR=devtools", "--", *TRAIN)
     assert done.returncode == 0, done.stderr
-    assert [name.split(".")[0] for name in cluster.reports()] == ["rank0", "rank1"]
+    names = [
+        re.fullmatch(r"(rank\d)\.python3_[\w-]+_\d+_\d+\.nsys-rep", n) for n in cluster.reports()
+    ]
+    assert [match and match[1] for match in names] == ["rank0", "rank1"]
 
 
 def test_install_status_on_off_uninstall(cluster: Cluster, injector: Callable[..., str]) -> None:

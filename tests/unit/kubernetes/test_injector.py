@@ -8,6 +8,7 @@ import pytest
 
 from gpu_profile import process
 from gpu_profile.declared.image_ref import ImageRef
+from gpu_profile.declared.kubernetes_settings import KubernetesSettings
 from gpu_profile.errors import SettingsError
 from gpu_profile.job import Job, NsysPlan, Resources
 from gpu_profile.kubernetes import injector
@@ -40,6 +41,15 @@ def test_a_window_does_not_end_the_job() -> None:
     assert words[0] == "profile"
     assert {"--delay=30", "--duration=60", "--kill=none"} <= set(words)
     assert words[-1] == "--output=/wd/injected/rank%q{RANK}.%h"
+
+
+def test_placeholders_of_nvidias_get_the_prefix_of_the_generation() -> None:
+    name = "rank%q{RANK}.{PROCESS_NAME}_%{POD_FULLNAME}_{TIMESTAMP}_{UID}"
+    settings = settings_for(f"KUBE_INJECTOR_NAME={name}").of(KubernetesSettings)
+    injection = Injection(match="train", name=settings.injector_name)
+    assert injection.make_arguments(DEVTOOLS.prefix).endswith(f"/{name}")
+    theirs = "{NVDT_PROCESS_NAME}_%{NVDT_POD_FULLNAME}_{NVDT_TIMESTAMP}_{NVDT_UID}"
+    assert injection.make_arguments(OPERATOR.prefix).endswith(f"/rank%q{{RANK}}.{theirs}")
 
 
 def test_each_generation_has_its_own_keys() -> None:

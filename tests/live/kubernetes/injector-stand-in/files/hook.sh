@@ -3,7 +3,11 @@
 here=${0%/*}
 real=$(type -ap python3 | grep -v "^$here/" | sed -n 1p)
 if [[ "$0 $*" =~ $INJECTION_MATCH ]]; then
-  read -ra options <<<"$DEVTOOL_ARGS"
+  words=${DEVTOOL_ARGS//'%{POD_FULLNAME}'/$HOSTNAME} # as NVIDIA's documentation names them
+  words=${words//'{PROCESS_NAME}'/python3}
+  words=${words//'{TIMESTAMP}'/$(date +%s)}
+  words=${words//'{UID}'/$RANDOM}
+  read -ra options <<<"$words"
   exec nsys "${options[@]}" "$real" "$@"
 fi
 exec "$real" "$@"
