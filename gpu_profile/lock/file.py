@@ -29,6 +29,7 @@ _HEAD = """\
 # asked: the settings it was made for. pinned: what builds use in their place.
 """
 _BASE = "base"
+_ARCHITECTURE = "ARCHITECTURE"
 _LINE = re.compile(r"(?P<kind>asked|pinned) (?P<key>[A-Z][A-Z0-9_]*) =(?: (?P<value>.*))?")
 _PINNED = ("_VERSION", "_URL", "_SHA256", "_COMMIT", "_PACKAGES")
 _INDENT = "    "
@@ -117,7 +118,7 @@ def resolve_lock(
     `asked` are the user's settings, `decided` the same without `auto`. `digest_of` returns the
     digest of an image in its registry.
     """
-    lock = {_BASE: _resolve_base(asked, decided, digest_of)}
+    lock = {_BASE: _resolve_base(asked, decided, tools, digest_of)}
     for component in list_enabled(decided.component):
         values = _without_stale(component, dict(decided.component))
         for source in _list_sources(component, values):
@@ -155,9 +156,9 @@ def _without_stale(component: Component, values: dict[str, Value]) -> dict[str, 
 
 
 def _resolve_base(
-    user_settings: Settings, decided: Settings, digest_of: Callable[[str], str]
+    user_settings: Settings, decided: Settings, tools: Tools, digest_of: Callable[[str], str]
 ) -> LockPart:
-    """Return the base image's pins.
+    """Return the base image's pins, and the architecture that all pins are of.
 
     A base made on this machine has no digest in a registry: its recipe is part of this project.
     """
@@ -168,19 +169,20 @@ def _resolve_base(
         pinned = image
     else:
         pinned = f"{image}@{digest_of(image)}"
-    return LockPart({"BASE_IMAGE": user_settings.base_image}, {"BASE_IMAGE": pinned})
+    asked = {"BASE_IMAGE": user_settings.base_image, _ARCHITECTURE: tools.architecture}
+    return LockPart(asked, {"BASE_IMAGE": pinned})
 
 
 def _list_sources(component: Component, values: Values) -> list[PinSource]:
     return [source for source in component.sources if source.when(values)]
 
 
-def apply_lock(settings: Settings, lock: Lock) -> Settings:
+def apply_lock(settings: Settings, lock: Lock, architecture: str = "") -> Settings:
     """Return the settings with the lock's pins.
 
-    Raises GateError if the settings have changed since.
+    Raises GateError if the settings have changed since, or it was made on another architecture.
     """
-    differences = list_drift(settings, lock)
+    differences = list_drift(settings, lock, architecture)
     if lock and differences:
         raise GateError(
             f"{NAME} is not of these settings: {differences[0]}", "Run `invoke lock` anew"
@@ -198,12 +200,18 @@ def apply_lock(settings: Settings, lock: Lock) -> Settings:
     return dataclasses.replace(settings, base_image=base, component=component)
 
 
-def list_drift(settings: Settings, lock: Lock) -> tuple[str, ...]:
-    """Return the settings that differ from those of the lock, one line each. Asks no server."""
+def list_drift(settings: Settings, lock: Lock, architecture: str = "") -> tuple[str, ...]:
+    """Return the settings that differ from those of the lock, one line each. Asks no server.
+
+    `architecture` is the machine's, such as arm64; empty: any.
+    """
     differences = []
     if _BASE in lock and lock[_BASE].asked.get("BASE_IMAGE") != settings.base_image:
         was = lock[_BASE].asked.get("BASE_IMAGE", "")
         differences.append(f"BASE_IMAGE is {settings.base_image!r}, was {was!r}")
+    made_on = lock[_BASE].asked.get(_ARCHITECTURE, "") if _BASE in lock else ""
+    if made_on and architecture and made_on != architecture:
+        differences.append(f"the machine is {architecture}, was {made_on}")
     for component in list_enabled(settings.component):
         part = lock.get(component.name)
         if part is None:
@@ -217,11 +225,11 @@ def list_drift(settings: Settings, lock: Lock) -> tuple[str, ...]:
     return tuple(differences)
 
 
-def check_lock(settings: Settings, lock: Lock) -> None:
+def check_lock(settings: Settings, lock: Lock, architecture: str = "") -> None:
     """Raise GateError (exit 8) with every difference, for `lock --check`."""
     if not lock:
         raise GateError(f"There is no {NAME} here", "Run `invoke lock`")
-    differences = list_drift(settings, lock)
+    differences = list_drift(settings, lock, architecture)
     if differences:
         raise GateError(f"{NAME} drifted: {'; '.join(differences)}", "Run `invoke lock` anew")
 

@@ -46,7 +46,8 @@ def parse_options(help_text: str) -> Options:
     matches = list(_OPTION.finditer(help_text))
     if not matches:
         raise SettingsError(
-            "`nsys profile --help` lists no options", "Check that NSYS names a working nsys"
+            "`nsys profile --help` lists no options",
+            "Check that NSYS names a working nsys, or bring ours by --carry",
         )
     ends = [match.start() for match in matches[1:]] + [len(help_text)]
     options: dict[str, str] = {}

@@ -128,7 +128,8 @@ class DockerLauncher(LauncherDefaults):
             options = carrier_volume.mount_options(job.carrier, job.carrier.nsys)
             words = (ENGINE, "run", "--rm", "--pull=never", "--network=none", *options)
             return ask_command(make_command(*words, str(self.image), "profile", "--help"))
-        return ask_command(make_command(*image_programs.make_program_words(self.image, (), *_HELP)))
+        ask = make_command(*image_programs.make_program_words(self.image, (), *_HELP))
+        return ask_command(ask, f"--carry brings another nsys to {self.image}")
 
     def submit(self, job: Job, plan: NsysPlan) -> Steps[str]:
         if job.carrier:

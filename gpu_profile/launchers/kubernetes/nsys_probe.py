@@ -25,6 +25,7 @@ _TOO_OLD = 95
 """Exit code of the pod if its image is of ours and cannot record on demand."""
 _ASK_ARMED = f"[ ! -e /profile.py ] || [ -e {AGENT} ] || exit {_TOO_OLD}; {_ASK_OURS}"
 _MISSING = re.compile(r"exit code 127\b|not found|no such file")
+_OTHER_MACHINE = "exec format error"
 _CARRIED = "It takes bash, glibc 2.29 or newer, and an image of ours that the nodes can pull"
 _CHECK = "Check the image, and what the cluster lets run: `invoke doctor --on mpijob`"
 
@@ -113,6 +114,9 @@ def _make_probe_error(image: str, reason: str, logs: Result, hint: str) -> GpuPr
     if f"exit code {_TOO_OLD}" in reason:
         return make_old_image_error(image)
     last = logs.stdout.strip().splitlines()[-1:]
+    if _OTHER_MACHINE in f"{reason} {' '.join(last)}":
+        what = f"nsys in {image} cannot be asked: the node is of another architecture"
+        return JobError(what, "Take an image built for it, and one of ours from such a machine")
     kind = NoNsysError if _MISSING.search(reason) else JobError
     return kind(": ".join([f"nsys in {image} cannot be asked", reason, *last]), hint or _CHECK)
 

@@ -32,7 +32,7 @@ def lock(options: LockOptions) -> None:
     settings = load_settings(options)
     if options.check:
         lock_file = file.read_lock(PATH)
-        file.check_lock(settings, lock_file)
+        file.check_lock(settings, lock_file, get_architecture())
         if options.image:
             _check_image(str(apply_version(settings).image_ref), lock_file)
         print(f"{PATH} is of these settings" + (" and of the image" if options.image else ""))
@@ -99,9 +99,9 @@ def apply_lock_file(settings: Settings, *, unlocked: bool = False) -> Settings:
     """
     check_rules(settings)
     lock_file = file.read_lock(PATH)
-    if unlocked and file.list_drift(settings, lock_file):
+    if unlocked and file.list_drift(settings, lock_file, get_architecture()):
         return settings
-    return file.apply_lock(settings, lock_file)
+    return file.apply_lock(settings, lock_file, get_architecture())
 
 
 def apply_version(settings: Settings) -> Settings:

@@ -57,6 +57,16 @@ def test_an_image_of_ours_is_left_as_it_is() -> None:
     assert answer(LAUNCHER.carry(JOB, wanted=False), labelled)[1] == JOB
 
 
+def test_an_image_with_our_label_and_a_broken_nsys_is_told_of_the_carrier() -> None:
+    broken = Result(returncode=127, stderr="exec: nsys: not found")
+    steps = LAUNCHER.probe(JOB)
+    next(steps)
+    with pytest.raises(
+        ToolError, match=r"nsys does not list .* --carry brings another nsys"
+    ):
+        steps.send(broken)
+
+
 def test_another_image_gets_a_volume_that_our_image_fills() -> None:
     theirs = config(Labels=None, Entrypoint=["/enter.sh"], User="1000")
     answers = (theirs, DESCRIBED, DONE, DONE, DONE)

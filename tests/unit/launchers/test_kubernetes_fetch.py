@@ -272,6 +272,12 @@ def test_an_image_without_nsys_says_so() -> None:
         asked(OK, broken, OK, OK)
 
 
+def test_an_image_of_another_architecture_says_so() -> None:
+    end = ended("train-1-probe", 255, "exec /bin/bash: exec format error")
+    with pytest.raises(JobError, match="the node is of another architecture"):
+        asked(OK, answer(end), said("exec /bin/bash: exec format error"), OK)
+
+
 @pytest.mark.parametrize("denied", ["get pods", "get pods/log", "delete pods"])
 def test_a_right_that_lacks_while_asking_is_said_and_the_pod_removed(denied: str) -> None:
     done = answer(ended("train-1-probe", 0))

@@ -37,7 +37,9 @@ def test_decisions_are_pinned_too() -> None:
     base = "gpu-profile-base:0123456789ab"
     decided = dataclasses.replace(asked, base_image=base, component=made)
     found = resolve(asked, decided)
-    assert found["base"] == LockPart({"BASE_IMAGE": "auto"}, {"BASE_IMAGE": "embedded"})
+    assert found["base"] == LockPart(
+        {"BASE_IMAGE": "auto", "ARCHITECTURE": "amd64"}, {"BASE_IMAGE": "embedded"}
+    )
     assert found["nsys"].pinned == {"NSYS_SOURCE": "debian"}
     applied = file.apply_lock(asked, found)
     assert (applied.base_image, applied.component["INSTALL_TORCH"]) == ("embedded", "cpu")
@@ -61,6 +63,13 @@ def test_drift(change: dict[str, str], line: str) -> None:
     assert caught.value.exit_code == 8
     with pytest.raises(GateError, match=r"gpu-profile\.lock is not of these settings"):
         file.apply_lock(load(**change), found)
+
+
+def test_a_lock_is_of_one_architecture() -> None:
+    found = resolve(load())
+    assert file.apply_lock(load(), found, "amd64") == file.apply_lock(load(), found)
+    with pytest.raises(GateError, match="the machine is arm64, was amd64"):
+        file.apply_lock(load(), found, "arm64")
 
 
 def test_less_is_no_drift() -> None:
