@@ -21,6 +21,7 @@ LABELS = {
     "idle_queued": "Idle Queued",
     "idle_latency": "Idle Latency",
     "idle_profiler": "Idle Profiler",
+    "idle_unasked": "No Request",
 }
 COLUMNS = (
     Column("Rank"),
@@ -37,7 +38,8 @@ def merge_breakdown(parts: Sequence[Sequence[RankStates]]) -> Table:
 
     Idle by cause: launch (the host issued work too slowly), stall (it issued none for over 1 ms),
     sync and copy (a blocking call had used up its lead), queued (issued work waited for another
-    stream), latency (issued work, and the GPU took its few microseconds), profiler.
+    stream), latency (issued work, and the GPU took its few microseconds), profiler. No Request: the
+    GPU idled because an engine had none.
     """
     ranks = split_exposed(list(chain.from_iterable(parts)))
     return Table("temporal_breakdown", COLUMNS, tuple(_build_row(rank) for rank in ranks))

@@ -18,14 +18,16 @@ from gpu_profile.analysis.activity.idle.stalls import (
     find_sure_stall,
 )
 from gpu_profile.analysis.activity.nvtx_ranges import Ranges, find_innermost
+from gpu_profile.analysis.activity.steps import find_steps
 from gpu_profile.analysis.arrays.intervals import Intervals
 from gpu_profile.analysis.arrays.memo import once_each
 from gpu_profile.analysis.arrays.types import IntArray
 
-LAUNCH, STALL, SYNC, COPYING, QUEUED, LATENCY, PROFILER = range(7)
+LAUNCH, STALL, SYNC, COPYING, QUEUED, LATENCY, PROFILER, UNASKED = range(8)
 # launch: the host was busy issuing work but too slow. stall: it issued nothing for a long while
-# (data loading, Python, I/O). sync, copy: a blocking call had used up the host's lead.
-CAUSES = ("launch", "stall", "sync", "copy", "queued", "latency", "profiler")
+# (data loading, Python, I/O). sync, copy: a blocking call had used up the host's lead. unasked: an
+# engine had no request.
+CAUSES = ("launch", "stall", "sync", "copy", "queued", "latency", "profiler", "unasked")
 
 # A GPU takes 1 to 2 us from one queued operation to the next, and up to some 20 us over an event.
 LATENCY_NS = 20_000
@@ -111,7 +113,16 @@ def _classify_gaps(activity: Activity, gaps: Intervals, next_op: IntArray) -> In
     seams = Intervals.union(activity.seams[:, 0], activity.seams[:, 1])
     in_overhead = activity.overhead.within(gaps.start, gaps.end)
     in_seams = seams.within(gaps.start, gaps.end)
-    return np.where(2 * np.maximum(in_overhead, in_seams) > length, PROFILER, cause)
+    cause = np.where(2 * np.maximum(in_overhead, in_seams) > length, PROFILER, cause)
+    in_pause = _find_pauses(activity).within(gaps.start, gaps.end)
+    return np.where(2 * in_pause > length, UNASKED, cause)
+
+
+def _find_pauses(activity: Activity) -> Intervals:
+    """The time in which an engine had no request."""
+    steps = find_steps(activity)
+    rows = np.flatnonzero(steps.unasked)
+    return Intervals.union(steps.end[rows], steps.end[rows] + steps.unasked[rows])
 
 
 def _attribute_to_calls(

@@ -34,6 +34,7 @@ STATES = {
     "Idle Copy": ("copy", "Idle: after a blocking copy", "idle: copy"),
     "Idle Queued": ("queued", "Idle: queued work waits", "idle: queued"),
     "Idle Profiler": ("profiler", "Idle: held up by the profiler", "profiler"),
+    "No Request": ("unasked", "No request was there", "no request"),
 }
 
 

@@ -50,7 +50,8 @@ def choose_window(activity: Activity, ranks: int = 1) -> Window | str:
     """
     steps = find_steps(activity)
     drop = first_steady(steps.end - steps.start)
-    left = len(steps) - drop
+    drop, behind = _find_stretch(steps.unasked, drop, len(steps))
+    left = behind - drop
     if left < LEAST_STEPS:
         return f"{left} steady steps, the replay needs {LEAST_STEPS}" if left else "no steps"
     if activity.leader is not None:
@@ -69,3 +70,14 @@ def choose_window(activity: Activity, ranks: int = 1) -> Window | str:
     end = int(steps.host_end[drop + count - 1]) + 1
     lead = int(steps.host_start[max(0, drop - 1)])
     return Window(drop, count, lead, np.r_[start, end])
+
+
+def _find_stretch(unasked: IntArray, first: int, behind: int) -> tuple[int, int]:
+    """The first MOST_STEPS steps, or the most, between which an engine always had requests."""
+    pauses = np.flatnonzero(unasked[first:behind]) + first + 1
+    edges = np.unique(np.r_[first, pauses, behind])
+    sizes = np.minimum(np.diff(edges), MOST_STEPS)
+    if not len(sizes):
+        return first, behind
+    place = int(np.argmax(sizes))
+    return int(edges[place]), int(edges[place + 1])

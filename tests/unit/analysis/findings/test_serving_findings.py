@@ -5,11 +5,15 @@ from pathlib import Path
 
 import pytest
 
+from gpu_profile.analysis.activity.cached import states_of
 from gpu_profile.analysis.findings.diagnosis import Diagnosis
+from gpu_profile.analysis.our_tables.temporal_breakdown import merge_breakdown
 from gpu_profile.analysis.store.files.open_report import open_report
+from gpu_profile.analysis.tables.analysis import Scope
 from tests.generator.serving import Server, serve
 from tests.generator.sharded import Late, decode_sharded
-from tests.reading import diagnose_reports
+from tests.reading import diagnose_reports, replay_reports
+from tests.unit.analysis.synthetic import MS
 
 
 def diagnose(server: Server, folder: Path) -> Diagnosis:
@@ -30,6 +34,21 @@ def test_host_work_between_decode_steps_is_named_with_its_cost(tmp_path: Path) -
     assert "2.00 of 2.77 ms of a decode step between the copy of its tokens" in gap.evidence[0]
     # Half a second without requests is no gap of the host.
     assert "longest gap 2.0" in "".join(gap.evidence)
+
+
+def test_time_without_requests_is_not_idle(tmp_path: Path) -> None:
+    run = serve(Server(requests=16, gap_us=15, bursts=2, chunk=512))
+    with open_report(str(run.save(tmp_path))) as database:
+        table = merge_breakdown([states_of(database, Scope())])
+        replay = replay_reports(database)
+    unasked, stalls, launches = (
+        int(str(table.column(name)[0])) for name in ("No Request", "Idle Stall", "Idle Launch")
+    )
+    assert unasked > 400 * MS
+    assert stalls + launches < 20 * MS
+    # The replay has no pause in its steps, which would be one of them.
+    assert not isinstance(replay, str)
+    assert replay.step_ms < 5
 
 
 def list_costs(diagnosis: Diagnosis) -> dict[str, float]:
