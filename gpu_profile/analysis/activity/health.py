@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from gpu_profile.analysis.activity.activity import COMMUNICATION, COMPUTE, NO_CALL, Activity
+from gpu_profile.analysis.activity.serving.processes import OtherProcess, list_other_processes
 from gpu_profile.analysis.arrays.columns import is_among
 from gpu_profile.analysis.arrays.memo import once_each
 from gpu_profile.analysis.store.cells import integer_or_none, text
@@ -84,14 +85,15 @@ class Health:
 
 @dataclass(frozen=True)
 class ReportHealth:
-    """The health of the ranks in one report, and the sorted texts of its diagnostics that mean
-    loss.
+    """The health of the ranks in one report, the sorted texts of its diagnostics that mean loss,
+    and its processes without GPU work.
     """
 
     report: str
     ranks: tuple[Health, ...]
     losses: tuple[str, ...]
     warnings: int
+    others: tuple[OtherProcess, ...] = ()
     joined: bool = False
     """A later window: its ranks are listed with the report of their first window."""
 
@@ -148,7 +150,8 @@ def report_health(database: Database, activities: tuple[Activity, ...]) -> Repor
         _format_line(line) for severity, line in rows if severity == ERROR or _tells_loss(line)
     }
     warnings = sum(severity == 2 for severity, _ in rows)
-    return ReportHealth(report, ranks, tuple(sorted(severe)), warnings)
+    others = list_other_processes(database, {one.process for one in activities})
+    return ReportHealth(report, ranks, tuple(sorted(severe)), warnings, others)
 
 
 def _tells_loss(text: str) -> bool:

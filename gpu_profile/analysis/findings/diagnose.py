@@ -60,7 +60,9 @@ def judge_run(
     if views and not any(view.has_steps for view in views):
         findings, notes = _of_recording(findings, notes)
     hosts = list(chain.from_iterable(part.hosts for part in parts))
-    facts_of_run = overview(views, hosts, next((part.utc for part in parts if part.utc), 0))
+    others = list(chain.from_iterable(report.others for report in reports))
+    utc = next((part.utc for part in parts if part.utc), 0)
+    facts_of_run = overview(views, hosts, utc, others)
     notes += [f"single steps: {reason}" for reason in facts_of_run.no_steps]
     shadow = None if isinstance(replay, str) else find_shadow(replay, control_ms)
     plan = replay if isinstance(replay, str) else make_plan(replay, shadow)

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from gpu_profile.analysis.activity.common_steps import warm_up
+from gpu_profile.analysis.activity.serving.processes import OtherProcess
 from gpu_profile.analysis.activity.start_up import FIRST_STEPS
 from gpu_profile.analysis.activity.steps import Steps
 from gpu_profile.analysis.arrays.types import IntArray
@@ -15,6 +16,8 @@ from gpu_profile.analysis.findings.token_budget import BudgetFacts, find_budget
 from gpu_profile.analysis.findings.view import RankView
 
 OTHER = "other work of the host"
+MOST_TOLD = 4
+"""Processes without GPU work that are named."""
 
 
 @dataclass(frozen=True)
@@ -83,7 +86,7 @@ class StepFacts:
 class Overview:
     """The facts of a run. `no_steps`: why some ranks have no steps, e.g. "rank 0: 3 operations
     were launched". `iterations`: of an engine, in Unix time. `is_alone`: the run has rank 0 alone,
-    so that no text has to name a rank.
+    so that no text has to name a rank. `others`: processes of an engine without GPU work.
     """
 
     start_up: StartUpFacts | None = None
@@ -92,6 +95,7 @@ class Overview:
     is_alone: bool = False
     budget: BudgetFacts | None = None
     iterations: IterationTimes | None = None
+    others: tuple[OtherProcess, ...] = ()
 
     def to_lines(self) -> Iterator[str]:
         """The known facts, one line each."""
@@ -101,13 +105,24 @@ class Overview:
             yield self._format(f"start-up: {self.start_up.to_text()}")
         if self.step:
             yield self._format(f"step: {self.step.to_text()}")
+        if self.budget and self.others:
+            yield f"without GPU work: {_list_processes(self.others)}"
 
     def _format(self, line: str) -> str:
         return drop_lone_rank(line) if self.is_alone else line
 
 
+def _list_processes(others: Sequence[OtherProcess]) -> str:
+    """For example "process 655 (python3), process 656 (python3) and 4 more"."""
+    told, rest = [one.to_text() for one in others[:MOST_TOLD]], len(others) - MOST_TOLD
+    return ", ".join(told) + (f" and {rest} more" if rest > 0 else "")
+
+
 def overview(
-    views: Sequence[RankView], hosts: Sequence[tuple[int, Steps]] = (), utc: int = 0
+    views: Sequence[RankView],
+    hosts: Sequence[tuple[int, Steps]] = (),
+    utc: int = 0,
+    others: Sequence[OtherProcess] = (),
 ) -> Overview:
     """The facts of a run; without GPU work those of `hosts`, pairs of (rank, steps). `utc`: as of
     DiagnosedReport.
@@ -125,6 +140,7 @@ def overview(
         is_alone=[view.rank for view in views] == [0],
         budget=find_budget(stepping),
         iterations=find_iteration_times(stepping, utc),
+        others=tuple(others),
     )
 
 

@@ -51,6 +51,24 @@ def test_time_without_requests_is_not_idle(tmp_path: Path) -> None:
     assert replay.step_ms < 5
 
 
+def test_processes_without_kernels_are_named(tmp_path: Path) -> None:
+    run = serve(Server(requests=16, gap_us=15, copies=1, chunk=128))
+    recording = run.rank.recording
+    for number, name in ((100, "python3"), (300, "VLLM::APIServer"), (400, "VLLM::Worker_TP1")):
+        process = (1 << 48) | (number << 24)
+        recording.add("ThreadNames", recording.name(name), 10, process | number)
+        if name == "VLLM::Worker_TP1":
+            for row in [one for one in recording.rows["NVTX_EVENTS"] if one[2] == 59]:
+                recording.add("NVTX_EVENTS", *row[:3], process | number, *row[4:])
+    with open_report(str(run.save(tmp_path))) as database:
+        diagnosis = diagnose_reports(database)
+    (found,) = diagnosis.findings
+    assert (found.kind, found.cause) == ("capture", "no_gpu_work")
+    assert "process 400 (VLLM::Worker_TP1) marks " in found.evidence[0]
+    line = "without GPU work: process 300 (VLLM::APIServer), process 400 (VLLM::Worker_TP1)"
+    assert line in list(diagnosis.overview.to_lines())
+
+
 def list_costs(diagnosis: Diagnosis) -> dict[str, float]:
     return {finding.kind: finding.cost_ms for finding in diagnosis.findings}
 

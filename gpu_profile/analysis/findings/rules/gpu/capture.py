@@ -1,6 +1,7 @@
 """Findings about the capture itself: lost events, missing ranks or steps, profiler overhead."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from gpu_profile.analysis.activity.health import (
     Extent,
@@ -10,6 +11,7 @@ from gpu_profile.analysis.activity.health import (
     most_steps,
 )
 from gpu_profile.analysis.activity.idle.gaps import CAUSES, PROFILER
+from gpu_profile.analysis.activity.serving.processes import OtherProcess
 from gpu_profile.analysis.findings.finding import Finding, Judgement, format_ranks
 from gpu_profile.analysis.findings.rule import FindingRow, FindingRule, collect_nothing
 from gpu_profile.analysis.findings.view import RankView
@@ -19,6 +21,13 @@ ADVICE = (
     "Capture less: a shorter window (--preset, --capture-range), fewer kinds of events; let the "
     "program end by itself, or flush with --cuda-flush-interval."
 )
+FORKS = (
+    "Have nsys follow the workers: start them by spawn (VLLM_WORKER_MULTIPROC_METHOD=spawn), or "
+    "give --nsys-args=--trace-fork-before-exec=true. Workers of Ray or another daemon need an nsys "
+    "of their own."
+)
+FEWEST_LAUNCHES = 8
+"""Fewer are of a process that looks what its GPU can do."""
 
 
 def judge_capture(views: Sequence[RankView], reports: Sequence[ReportHealth]) -> Judgement:
@@ -26,10 +35,11 @@ def judge_capture(views: Sequence[RankView], reports: Sequence[ReportHealth]) ->
     findings = [
         *_find_lost(reports),
         *_find_empty(reports),
+        *_find_silent(reports),
         *_find_short(views),
         *_find_overhead(views),
     ]
-    return Judgement(tuple(findings))
+    return Judgement(tuple(findings), _list_missing(views))
 
 
 def _make_finding(ranks: Sequence[int], cause: str, *evidence: str) -> Finding:
@@ -63,6 +73,44 @@ def _find_empty(reports: Sequence[ReportHealth]) -> list[Finding]:
         return []
     lines = (f"{name}: no GPU work recorded" for name in names)
     return [_make_finding((), "no_gpu_work", *lines)]
+
+
+def _find_silent(reports: Sequence[ReportHealth]) -> list[Finding]:
+    """Processes that launch kernels or mark iterations, and have none, beside others that do."""
+    lines = [
+        f"{report.report}: {one.to_text()} {_tell_work(one)}, and none of its kernels was recorded"
+        for report in reports
+        if report.ranks
+        for one in report.others
+        if max(one.launches, one.marks) >= FEWEST_LAUNCHES
+    ]
+    return [replace(_make_finding((), "no_gpu_work", *lines), advice=FORKS)] if lines else []
+
+
+def _tell_work(process: OtherProcess) -> str:
+    if process.launches:
+        return f"launched {process.launches} kernels and graphs"
+    return f"marks {process.marks} iterations"
+
+
+def _list_missing(views: Sequence[RankView]) -> tuple[str, ...]:
+    """The ranks of an engine's communicators that are in no report, as NCCL numbers them."""
+    if not any(view.states.steps.are_iterations for view in views):
+        return ()
+    sizes, present = dict[int, int](), dict[int, set[int]]()
+    for view in views:
+        for communicator, (rank, size) in view.states.collectives.members.items():
+            sizes[communicator] = size
+            present.setdefault(communicator, set()).add(rank)
+    missing = {
+        (size, tuple(sorted(set(range(size)) - present[one]))) for one, size in sizes.items()
+    }
+    return tuple(
+        f"workers that were not recorded: {format_ranks(ranks)} of a communicator of {size} are "
+        "in no report"
+        for size, ranks in sorted(missing)
+        if ranks
+    )
 
 
 def _find_short(views: Sequence[RankView]) -> list[Finding]:
@@ -113,7 +161,10 @@ RULE = FindingRule(
         ),
         FindingRow(
             causes=("no_gpu_work",),
-            when="a report holds no GPU work, and others of the run do",
+            when=(
+                "a report holds no GPU work, and others of the run do; or one of a report's "
+                "processes launches kernels or marks iterations, and has none"
+            ),
         ),
         FindingRow(
             causes=("cut_short",),

@@ -1,0 +1,86 @@
+"""The processes of a report without GPU work: an API server, or a worker that was not recorded."""
+
+import re
+from collections.abc import Collection
+from dataclasses import dataclass
+
+import numpy as np
+
+from gpu_profile.analysis.activity.nvtx_ranges import load_ranges
+from gpu_profile.analysis.activity.serving.marks import read_mark
+from gpu_profile.analysis.activity.step_period import GRAPH_CALL
+from gpu_profile.analysis.arrays.columns import is_among
+from gpu_profile.analysis.arrays.types import IntArray
+from gpu_profile.analysis.store.cells import integer, text
+from gpu_profile.analysis.store.database import Database
+from gpu_profile.analysis.store.records import read_records
+from gpu_profile.analysis.store.schema import RUNTIME, pid_of, process_of, tid_of
+
+_LAUNCHES = re.compile(GRAPH_CALL.pattern + r"|cu(da)?Launch(Cooperative)?Kernel")
+
+
+@dataclass(frozen=True)
+class OtherProcess:
+    """A process without GPU work: `name` of its main thread, "" where unknown. `launches` (of
+    kernels and graphs) and `marks` (of an engine's iterations) that it made nevertheless.
+    """
+
+    pid: int
+    name: str
+    launches: int
+    marks: int
+
+    def to_text(self) -> str:
+        """For example "process 655 (VLLM::Worker_TP1)"."""
+        return f"process {self.pid} ({self.name})" if self.name else f"process {self.pid}"
+
+
+def list_other_processes(database: Database, working: Collection[int]) -> tuple[OtherProcess, ...]:
+    """The processes of a report but those with GPU work, `working` (globalPids), by their ids."""
+    names = _read_names(database)
+    others = sorted(names.keys() - {*working})
+    if not others:
+        return ()
+    launches = _count_launches(database)
+    return tuple(
+        OtherProcess(_find_pid(one), names[one], launches.get(one, 0), _count_marks(database, one))
+        for one in others
+    )
+
+
+def _find_pid(process: int) -> int:
+    return int(pid_of(np.array(process)))
+
+
+def _read_names(database: Database) -> dict[int, str]:
+    """The name of each process's main thread; else of its program."""
+    names = {
+        process: path.rpartition("/")[2]
+        for process, path in read_records(database, "PROCESSES", integer("globalPid"), text("name"))
+    }
+    rows = read_records(database, "ThreadNames", integer("globalTid"), integer("nameId"))
+    texts = database.names(np.array([name for _, name in rows], np.int64))
+    for thread, name in rows:
+        of_thread = np.array(thread)
+        if tid_of(of_thread) == pid_of(of_thread):
+            names[int(process_of(of_thread))] = texts.get(name, "")
+    return names
+
+
+def _count_launches(database: Database) -> dict[int, int]:
+    rows = database.load(RUNTIME, "globalTid", "nameId", sort=False)
+    texts = database.names(rows["nameId"])
+    launches = [code for code, name in texts.items() if _LAUNCHES.match(name)]
+    return _count_by_process(rows["globalTid"][np.isin(rows["nameId"], launches)])
+
+
+def _count_marks(database: Database, process: int) -> int:
+    """The ranges of a process that mark an engine's iterations."""
+    ranges = load_ranges(database, process)
+    codes = [code for code, name in enumerate(ranges.names) if read_mark(name) is not None]
+    return int(np.sum(is_among(ranges.name, codes)))
+
+
+def _count_by_process(threads: IntArray) -> dict[int, int]:
+    processes, counts = np.unique(process_of(threads), return_counts=True)
+    return dict(zip(processes.tolist(), counts.tolist(), strict=True))
