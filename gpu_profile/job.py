@@ -21,7 +21,7 @@ RECORD_AT: tuple[RecordAt, ...] = get_args(RecordAt)
 Tool = Literal["nsys", "torch"]
 TOOLS: tuple[Tool, ...] = get_args(Tool)
 
-Preset = Literal["light", "comm", "full"]
+Preset = Literal["light", "comm", "serve", "full"]
 PRESETS: tuple[Preset, ...] = get_args(Preset)
 
 

@@ -1,4 +1,4 @@
-"""The presets light, comm and full: only data that a table, the page or a finding uses."""
+"""The presets light, comm, serve and full: only data that a table, the page or a finding uses."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -26,6 +26,9 @@ class _Preset:
 _PRESETS: Mapping[Preset, _Preset] = {
     "light": _Preset(trace=("cuda", "nvtx"), cpu_trace=("nvtx", "osrt")),
     "comm": _Preset(trace=("cuda", "nvtx", "mpi"), cpu_trace=("nvtx", "osrt", "mpi")),
+    # An engine decodes by replays of a graph: traced as a whole they say when they ran, and not what
+    # they did, nor when a rank came to their all-reduces.
+    "serve": _Preset(trace=("cuda", "nvtx"), cpu_trace=("nvtx", "osrt"), graph="node:host-only"),
     "full": _Preset(
         trace=("cuda", "nvtx", "osrt"),
         cpu_trace=("nvtx", "osrt"),

@@ -32,7 +32,7 @@ class NsysOptions:
         "nsys", "torch: by the program's own torch.profiler, without nsys", choices=TOOLS
     )
     ranks: str = make_flag("all", "ranks to profile: all, 0,3 or 0-3", kind="ranks")
-    preset: str = make_flag("light", "light, comm or full", choices=PRESETS)
+    preset: str = make_flag("light", "light, comm, serve or full", choices=PRESETS)
     trace: str = make_flag("", "nsys: what to trace")
     sample: str = make_flag("", "nsys: CPU sampling")
     capture_range: str = make_flag("", "nsys: none, cudaProfilerApi or nvtx", choices=_RANGES)

@@ -26,7 +26,7 @@ class CiOptions(OutputOptions, DryRunOptions, WhereOptions, ShapeOptions, Progra
     require_decision: bool = make_flag(
         False, "undecided fails too (exit code 8): too few steps or pairs for a verdict"
     )
-    preset: str = make_flag("light", "light, comm or full", choices=PRESETS)
+    preset: str = make_flag("light", "light, comm, serve or full", choices=PRESETS)
     annotate: str = make_flag(
         "", "marks in a PyTorch program: none, steps, modules or ops", "ANNOTATE"
     )

@@ -28,7 +28,7 @@ def list_words(line: str) -> list[str]:
         ("--ver", ["--version"]),
         ("--help sta", ["status", "stats"]),
         ("profile --moun", ["--mount"]),
-        ("profile --preset ", ["light", "comm", "full"]),
+        ("profile --preset ", ["light", "comm", "serve", "full"]),
         ("profile --on ", list(LAUNCHERS)),
         ("profile --on=s", ["--on=ssh", "--on=slurm"]),
         ("profile --on = s", ["ssh", "slurm"]),  # as bash cuts it

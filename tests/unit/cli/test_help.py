@@ -47,7 +47,7 @@ def test_each_way_to_the_help_of_a_verb_shows_its_flags(tmp_path: Path) -> None:
     assert "Example: invoke profile --mount . -- python3 train.py\n" in text
     for line in (
         "  --nodes N ",
-        "  --preset light|comm|full ",
+        "  --preset light|comm|serve|full",
         "  --env NAME[=VALUE] ",
         "  --ddp ",
     ):
