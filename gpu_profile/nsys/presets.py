@@ -26,8 +26,8 @@ class _Preset:
 _PRESETS: Mapping[Preset, _Preset] = {
     "light": _Preset(trace=("cuda", "nvtx"), cpu_trace=("nvtx", "osrt")),
     "comm": _Preset(trace=("cuda", "nvtx", "mpi"), cpu_trace=("nvtx", "osrt", "mpi")),
-    # An engine decodes by replays of a graph: traced as a whole they say when they ran, and not what
-    # they did, nor when a rank came to their all-reduces.
+    # An engine decodes by replays of a graph. Traced as a whole they say when they ran, and not
+    # what they did, nor when a rank came to their all-reduces.
     "serve": _Preset(trace=("cuda", "nvtx"), cpu_trace=("nvtx", "osrt"), graph="node:host-only"),
     "full": _Preset(
         trace=("cuda", "nvtx", "osrt"),
