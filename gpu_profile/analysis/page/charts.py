@@ -17,7 +17,9 @@ from gpu_profile.analysis.page.parts import (
     render_text,
 )
 
-_LABEL_FROM = 0.11  # narrower parts are labelled only in the tooltip and the table
+# A letter of the label needs 6.6 px (12.5px system-ui), and the track has 850 of a page's 1,200 px:
+# a part that is too narrow is labelled only in the tooltip and the table.
+_LETTER, _TRACK = 6.6, 850
 _THIN_FROM = 24
 _LINES_UP_TO = 8
 
@@ -34,6 +36,8 @@ class BarPart:
 
 @dataclass(frozen=True)
 class Bar:
+    """A bar with its name, such as "rank 3": "" where the run has one rank alone."""
+
     label: str
     parts: tuple[BarPart, ...]
     remark: str = ""
@@ -51,33 +55,35 @@ def draw_stacked(bars: Sequence[Bar], total: float | None = None) -> str:
     return render_legend(used.items()) + render_tag("div", *rows, class_=f"bars{thin}")
 
 
-def _label_part(part: BarPart, bar: Bar) -> str:
-    return render_text(f"{part.short} {part.value / bar.total:.0%}")
+def _label_part(part: BarPart, bar: Bar, total: float) -> str:
+    """The short label, where it fits into the part on a wide screen."""
+    label = f"{part.short} {part.value / bar.total:.0%}"
+    fits = len(label) * _LETTER + 6 <= _TRACK * part.value / total
+    return render_text(label) if fits else ""
 
 
 def _draw_bar(bar: Bar, total: float) -> str:
     parts = [part for part in bar.parts if part.value > 0]
     label = ", ".join(f"{part.label.lower()} {_format_amount(part, bar)}" for part in parts)
+    whose = f"{bar.label}: " if bar.label else ""
     cells = (
         render_tag(
             "span",
-            _label_part(part, bar) if part.value / total >= _LABEL_FROM else "",
+            _label_part(part, bar, total),
             class_=f"part {part.name}",
             style=f"width:{100 * part.value / total:.3f}%",
-            title=f"{bar.label}: {part.label}, {_format_amount(part, bar)}",
+            title=f"{whose}{part.label}, {_format_amount(part, bar)}",
         )
         for part in parts
     )
-    track = render_tag(
-        "span", *cells, class_="track", role="img", aria_label=f"{bar.label}: {label}"
-    )
-    name = render_tag("span", render_text(bar.label), class_="name")
+    track = render_tag("span", *cells, class_="track", role="img", aria_label=f"{whose}{label}")
+    name = render_tag("span", render_text(bar.label), class_="name") if bar.label else ""
     return render_tag(
         "div",
         name,
         track,
         render_tag("span", render_text(bar.remark), class_="remark"),
-        class_="bar",
+        class_="bar" if bar.label else "bar lone",
     )
 
 
@@ -155,6 +161,8 @@ def _scale_of(series: Mapping[int, np.ndarray], dropped: int) -> tuple[list[floa
 
 
 def _select_drawn(series: dict[int, np.ndarray]) -> list[tuple[str, np.ndarray]]:
+    if list(series) == [0]:
+        return [("step time", series[0])]
     if len(series) <= _LINES_UP_TO:
         return [(f"rank {rank}", values) for rank, values in series.items()]
     count = min(map(len, series.values()))
@@ -209,6 +217,8 @@ def ticks(low: float, high: float) -> list[float]:
 
 
 def _describe_series(series: dict[int, np.ndarray]) -> str:
+    if list(series) == [0]:
+        return f"Step times; the median is {np.median(series[0]):.2f} ms"
     middles = ", ".join(
         f"rank {rank} {np.median(values):.2f} ms" for rank, values in list(series.items())[:16]
     )

@@ -155,22 +155,23 @@ def _make_policy(sources: Sequence[str]) -> str:
 def _render_parts(data: PageData, clean_text: Callable[[str], str]) -> tuple[str, ...]:
     """The parts below the navigation, from the findings to the facts of the run."""
     tables = {name: redact_table(table, data.redactor) for name, table in data.tables.items()}
+    is_alone = data.diagnosis.overview.is_alone
     refused = [clean_text(str(error)) for error in data.refused]
     diagnosis = data.diagnosis.with_texts(lambda text: data.redactor.text(shorten(text)))
     return (
         *(render_tag("p", render_text(line), class_="warn") for line in refused),
         render_overview(tables, data.diagnosis.overview),
         render_findings(diagnosis, [*map(clean_text, diagnosis.overview.to_lines())]),
-        kernel_classes(tables["kernel_class_sum"]),
+        kernel_classes(tables["kernel_class_sum"], is_alone),
         model_icicle(data.modules, data.redactor),
-        render_breakdown(tables["temporal_breakdown"]),
+        render_breakdown(tables["temporal_breakdown"], is_alone),
         render_steps(tables["step_sum"], data.ranks),
-        flame(data.host, data.redactor),
+        flame(data.host, data.redactor, is_alone=is_alone),
         gpu_counters(data.counters, tables["gpu_metric_sum"]),
-        gpu_memory(data.counters, tables["gpu_memory_sum"]),
+        gpu_memory(data.counters, tables["gpu_memory_sum"], is_alone),
         _render_timeline(data),
-        render_kernels(tables["cuda_gpu_kern_sum"]),
-        render_collectives(tables["comm_sum"], redact_table(data.sizes, data.redactor)),
+        render_kernels(tables["cuda_gpu_kern_sum"], is_alone),
+        render_collectives(tables["comm_sum"], redact_table(data.sizes, data.redactor), is_alone),
         table_list([(tables[analysis.name], what) for analysis, what in FOLDED]),
         render_section(
             "run",

@@ -18,6 +18,11 @@ def read_number(cell: Cell) -> float:
     return float(cell) if isinstance(cell, int | float) else 0.0
 
 
+def name_bar(rank: Cell, is_alone: bool) -> str:
+    """ "rank 3"; "" in a run of one rank, where the name says nothing."""
+    return "" if is_alone else f"rank {rank}"
+
+
 def render_tag(name: str, *content: str, **attributes: str | int | float | None) -> str:
     """An HTML element. `class_` and `aria_label` become class and aria-label; None omits an
     attribute.

@@ -12,6 +12,7 @@ from gpu_profile.analysis.page.parts import (
     data_table,
     format_duration,
     format_size,
+    name_bar,
     read_number,
     render_section,
     render_tag,
@@ -83,12 +84,12 @@ def _build_row(
     )
 
 
-def render_collectives(table: Table, sizes: Table) -> str:
+def render_collectives(table: Table, sizes: Table, is_alone: bool = False) -> str:
     """Waiting and transfer of each collective by rank, and its bandwidth."""
     if not table.rows:
         return ""
     names = list(dict.fromkeys(map(str, table.column("Collective"))))
-    groups = [_render_collective(table, name) for name in names]
+    groups = [_render_collective(table, name, is_alone) for name in names]
     intro = (
         "A collective's kernel waits until the last rank has arrived, and moves data only then. "
         "A rank that hardly waits is the one the others wait for."
@@ -142,7 +143,7 @@ def _format_mean(moved: Cell, count: Cell) -> str:
     return format_size(1e6 * read_number(moved) / max(1.0, read_number(count)))
 
 
-def _render_collective(table: Table, name: str) -> str:
+def _render_collective(table: Table, name: str, is_alone: bool) -> str:
     rows = [row for row in range(len(table.rows)) if table.column("Collective")[row] == name]
     cells = {
         key: [read_number(table.column(key)[row]) for row in rows]
@@ -158,7 +159,8 @@ def _render_collective(table: Table, name: str) -> str:
         )
         total = format_duration(cells["Total"][index])
         last = f"{total}, last in {cells['Arrived Last'][index]:.0f} %"
-        bars.append(Bar(f"rank {cells['Rank'][index]:.0f}", parts, last))
+        label = name_bar(f"{cells['Rank'][index]:.0f}", is_alone)
+        bars.append(Bar(label, parts, last))
     return render_tag("h3", render_text(name), class_="long") + draw_stacked(
         bars, max(cells["Total"]) or 1.0
     )

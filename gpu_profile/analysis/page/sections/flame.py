@@ -47,7 +47,9 @@ def flame_part(database: Database, scope: Scope) -> list[HostSamples]:
     return samples_of(activities_of(database, scope), database)
 
 
-def flame(parts: Sequence[HostSamples], redactor: Redactor, most: int = 8) -> str:
+def flame(
+    parts: Sequence[HostSamples], redactor: Redactor, most: int = 8, is_alone: bool = False
+) -> str:
     """One graph for each rank and kind, the first one open; "" without samples.
 
     Names of functions and files are redacted by `redactor`.
@@ -63,12 +65,15 @@ def flame(parts: Sequence[HostSamples], redactor: Redactor, most: int = 8) -> st
         (("f-idle", "while the GPU idled because of the host"), ("f-busy", "otherwise"))
     )
     graphs = [
-        _graph(rank, redactor, len(ranks) > 1, index == 0) for index, rank in enumerate(ranks)
+        _graph(rank, redactor, len(ranks) > 1, index == 0, is_alone)
+        for index, rank in enumerate(ranks)
     ]
     return render_section("host", "What the host did", intro, keys, *graphs)
 
 
-def _graph(rank: HostSamples, redactor: Redactor, several: bool, first: bool) -> str:
+def _graph(
+    rank: HostSamples, redactor: Redactor, several: bool, first: bool, is_alone: bool
+) -> str:
     root = _Node()
     names = {name for stack, *_ in rank.stacks for name in stack}
     shown = {name: redactor.text(name) for name in names}
@@ -76,7 +81,9 @@ def _graph(rank: HostSamples, redactor: Redactor, several: bool, first: bool) ->
         root.add([shown[name] for name in stack], samples, idle)
     boxes = list(_boxes(root, root.samples, 0, 0))[:_MOST_BOXES]
     depth = 1 + max((row for row, _ in boxes), default=0)
-    about = f"rank {rank.rank}: {root.samples:,} {rank.kind} samples"
+    about = f"{root.samples:,} {rank.kind} samples"
+    if not is_alone:
+        about = f"rank {rank.rank}: {about}"
     drawing = render_tag(
         "div",
         *(box for _, box in boxes),

@@ -1,7 +1,7 @@
 """Curves of GPU hardware metrics in the steady part, and of memory over the recording."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -106,16 +106,19 @@ def gpu_counters(parts: Sequence[GpuCounters], table: Table) -> str:
     return render_section("metrics", "How much of the GPU was used", intro, *charts, numbers)
 
 
-def gpu_memory(parts: Sequence[GpuCounters], table: Table) -> str:
+def gpu_memory(parts: Sequence[GpuCounters], table: Table, is_alone: bool = False) -> str:
     """A chart of reserved memory with a line for each rank; "" if it was not recorded."""
     lines = [line for part in parts for line in part.memory][:_MOST_RANKS]
     if not lines:
         return ""
+    if is_alone:
+        lines = [replace(line, name="reserved") for line in lines]
     peak = max(lines, key=lambda line: float(line.value.max()))
     most = int(np.argmax(peak.value))
+    whose = "" if is_alone else f", of {peak.name},"
     intro = (
-        f"What processes reserved on their GPUs. The peak is {peak.value[most]:,.2f} GB, of "
-        f"{peak.name}, at {peak.time[most]:.2f} s. PyTorch hands out parts of what it reserved."
+        f"What processes reserved on their GPUs. The peak is {peak.value[most]:,.2f} GB{whose} at "
+        f"{peak.time[most]:.2f} s. PyTorch hands out parts of what it reserved."
     )
     numbers = render_folded("The same as a table", data_table(table, "Reserved GPU memory"))
     return render_section("memory", "GPU memory", intro, curves(lines, "GB", low=0.0), numbers)

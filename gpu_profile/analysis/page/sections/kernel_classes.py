@@ -15,6 +15,7 @@ from gpu_profile.analysis.page.charts import Bar, BarPart, draw_stacked
 from gpu_profile.analysis.page.parts import (
     data_table,
     format_duration,
+    name_bar,
     render_folded,
     render_section,
 )
@@ -90,7 +91,7 @@ def _merge(parts: Sequence[list[_RankClasses]]) -> Table:
 CLASSES_BY_RANK = Analysis("kernel_class_sum", _collect, _merge)
 
 
-def kernel_classes(table: Table) -> str:
+def kernel_classes(table: Table, is_alone: bool = False) -> str:
     """One bar for each rank; its length is the rank's kernel time against the busiest rank's.
 
     The classes have the same order in all bars, the largest of the run first.
@@ -102,26 +103,24 @@ def kernel_classes(table: Table) -> str:
         times.setdefault(str(kind), {})[rank] = int(ns or 0)
     order = sorted(times, key=lambda kind: (-sum(times[kind].values()), kind))
     bars = [
-        _bar(rank, [(kind, times[kind].get(rank, 0)) for kind in order])
+        _bar(name_bar(rank, is_alone), [(kind, times[kind].get(rank, 0)) for kind in order])
         for rank in dict.fromkeys(table.column("Rank"))
     ]
-    intro = (
-        "Kernel time summed by what the kernels' names say they do; communication includes "
-        "waiting for other ranks."
-    )
+    intro = "Kernel time summed by what the kernels' names say they do."
+    if not is_alone:
+        intro += " Communication includes waiting for other ranks."
     left_out = sum(int(ns or 0) for ns in table.column("In Start-up"))
     title = "GPU time by kind of work"
     if left_out:
         title += ", without start-up"
-        intro += (
-            f" Kernels of the start-up, {format_duration(left_out)} on all ranks, are left out."
-        )
+        where = "" if is_alone else " on all ranks"
+        intro += f" Kernels of the start-up, {format_duration(left_out)}{where}, are left out."
     longest = max(bar.total for bar in bars)
     numbers = render_folded("The same as a table", data_table(table, "Kernel time by class, in ns"))
     chart = draw_stacked(bars, longest)
     return render_section("classes", title, intro, chart, numbers)
 
 
-def _bar(rank: Cell, parts: list[tuple[str, int]]) -> Bar:
+def _bar(name: str, parts: list[tuple[str, int]]) -> Bar:
     shown = (BarPart(f"k-{kind.replace(' ', '-').lower()}", kind, kind, ns) for kind, ns in parts)
-    return Bar(f"rank {rank}", tuple(shown), format_duration(sum(ns for _, ns in parts)))
+    return Bar(name, tuple(shown), format_duration(sum(ns for _, ns in parts)))

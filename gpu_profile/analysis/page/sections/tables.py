@@ -12,6 +12,7 @@ from gpu_profile.analysis.page.parts import (
     data_table,
     format_duration,
     format_percent,
+    name_bar,
     read_number,
     render_figures,
     render_folded,
@@ -49,19 +50,26 @@ def render_overview(tables: Mapping[str, Table], facts_of_run: Overview) -> str:
         names = [name for name in STATES if name.startswith(prefix)]
         return sum(sum(map(read_number, breakdown.column(name))) for name in names) / spans
 
+    is_alone = facts_of_run.is_alone
+    waiting = "Waiting for GPUs" if is_alone else "Waiting for ranks"
     middles = [read_number(cell) for cell in steps.column("Med") if cell is not None]
     step = ("none", "found")
     if middles:
-        step = (format_duration(max(middles)), "median of the slowest rank")
+        whose = "median" if is_alone else "median of the slowest rank"
+        step = (format_duration(max(middles)), whose)
     start_up = facts_of_run.start_up
     starting = [("Start-up", f"{start_up.seconds:.1f} s", "not counted beside")] if start_up else []
     return render_figures(
         (
             *starting,
             ("Step", *step),
-            ("Compute", format_percent(share("Compute")), "of the ranks' time"),
             (
-                "Waiting for ranks",
+                "Compute",
+                format_percent(share("Compute")),
+                "of the time" if is_alone else "of the ranks' time",
+            ),
+            (
+                waiting,
                 format_percent(share("Exposed Comm Wait")),
                 "exposed communication",
             ),
@@ -131,14 +139,14 @@ def _render_finding(place: int, finding: Finding, everyone: str) -> str:
     return render_tag("li", head, evidence, advice)
 
 
-def render_breakdown(table: Table) -> str:
+def render_breakdown(table: Table, is_alone: bool = False) -> str:
     """One bar for each rank, which covers its whole span."""
     if not table.rows:
         return ""
     columns = {name: table.column(name) for name in STATES}
     bars = [
         Bar(
-            f"rank {rank}",
+            name_bar(rank, is_alone),
             tuple(BarPart(*STATES[name], read_number(columns[name][row])) for name in STATES),
             format_duration(read_number(span)),
         )
@@ -147,11 +155,11 @@ def render_breakdown(table: Table) -> str:
         )
     ]
     intro = (
-        "Every moment of a rank's steady steps is counted once, without start-up; where none was "
-        "recorded, from its first GPU operation to its last. "
+        "Every moment of the steady steps is counted once, without start-up; where none was "
+        "recorded, from the first GPU operation to the last. "
         "The parts of a bar are 100 % of the time at its end."
     )
-    numbers = render_folded("The same as a table", data_table(table, "Time by rank, in ns"))
+    numbers = render_folded("The same as a table", data_table(table, "Time, in ns"))
     return render_section("breakdown", "Where the time went", intro, draw_stacked(bars), numbers)
 
 
@@ -172,7 +180,7 @@ def render_steps(table: Table, ranks: Sequence[RankPicture]) -> str:
     return render_section("steps", "Steps", intro, chart, data_table(table, "Step times by rank"))
 
 
-def render_kernels(table: Table) -> str:
+def render_kernels(table: Table, is_alone: bool = False) -> str:
     """The twelve kernels that took most time."""
     if not table.rows:
         return ""
@@ -191,7 +199,9 @@ def render_kernels(table: Table) -> str:
             strict=True,
         )
     ]
-    intro = "Summed over all ranks; per cent of all kernel time, as nsys stats counts it."
+    intro = "Per cent of all kernel time, as nsys stats counts it."
+    if not is_alone:
+        intro = f"Summed over all ranks. {intro}"
     return render_section(
         "kernels", "Top kernels", intro, draw_ranking(rows, "Kernels by total time")
     )
