@@ -102,7 +102,9 @@ def _judge(rule: FindingRule[Any], views: Sequence[View[Any]]) -> Judgement:
     views = _keep_alike(views)
     if rule.needs_all_kernels:
         views = [view for view in views if view.has_all_kernels]
-    return rule.judge(views)
+    judged = rule.judge(views)
+    placed = tuple(replace(one, place=rule.place(views, one)) for one in judged.findings)
+    return replace(judged, findings=placed)
 
 
 def _note_missing_kernels(views: Sequence[RankView]) -> Judgement:

@@ -14,6 +14,15 @@ _LONE_RANK = (
 
 
 @dataclass(frozen=True)
+class Place:
+    """Where to look: a rank and a time (ns on the run's clock)."""
+
+    rank: int
+    start: int
+    end: int
+
+
+@dataclass(frozen=True)
 class Finding:
     """One finding: a cause of lost time that the recording shows, on these ranks.
 
@@ -21,7 +30,8 @@ class Finding:
     than `ranks`. `includes`: kinds of findings on these ranks whose loss is this one. `at_most_ms`:
     the idle or exposed time of the cause in each step of an affected rank. `replayed_ms`: the step
     less the step replayed without the cause; None without a replay. `range_ms`: its least and its
-    most, where it is an estimate.
+    most, where it is an estimate. `place`: where the recording shows it, filled in by `place` of
+    the rule.
 
     Without steps (`per_step` is False) the time is of the whole recording, and texts say "in all"
     instead of "a step".
@@ -38,6 +48,7 @@ class Finding:
     per_step: bool = True
     replayed_ms: float | None = None
     range_ms: tuple[float, float] | None = None
+    place: Place | None = None
 
     @property
     def cost_ms(self) -> float:

@@ -8,6 +8,7 @@ from gpu_profile.analysis.activity.activity import Activity
 from gpu_profile.analysis.activity.health import ReportHealth
 from gpu_profile.analysis.arrays.types import IntArray
 from gpu_profile.analysis.findings.finding import Finding, Judgement
+from gpu_profile.analysis.findings.places import FindPlace, find_middle_step
 from gpu_profile.analysis.findings.view import View
 from gpu_profile.analysis.replay.changes import Change
 from gpu_profile.analysis.store.database import Database
@@ -65,6 +66,8 @@ class FindingRule(Generic[Fact]):
     - `holds_tracing_cost`: its cost includes the profiler's overhead at each launch.
     - `excess`: ns by step that a cause of some steps alone adds to them. The replayed steps may
       hold more or fewer of these than all steps do.
+    - `place`: where the recording shows a finding of this kind, to which the page leads; a steady
+      step without it.
     - `edit`: the change of the program that takes a finding's cause away, to be replayed; None
       where nobody knows what is left without it.
     """
@@ -80,6 +83,7 @@ class FindingRule(Generic[Fact]):
     time_ms: Callable[[View[Fact], str], float | None] = _know_no_time
     explains: Callable[[Sequence[Finding], Finding], bool] = _is_never
     unclear_without_steps: Callable[[Finding], bool] = _is_never
+    place: FindPlace = find_middle_step
     needs_all_kernels: bool = False
     holds_tracing_cost: bool = False
     edit: Callable[[Finding], Change | None] = _change_nothing

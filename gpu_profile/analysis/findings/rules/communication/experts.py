@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from gpu_profile.analysis.activity.comm.roles import EXPERT, find_groups
 from gpu_profile.analysis.findings.evidence.arrivals import find_least_ms
 from gpu_profile.analysis.findings.finding import Finding, Judgement, format_ranks
+from gpu_profile.analysis.findings.places import find_longest_wait
 from gpu_profile.analysis.findings.rule import FindingRow, FindingRule, collect_nothing
 from gpu_profile.analysis.findings.view import RankView
 from gpu_profile.analysis.replay.edits.causes import UNEQUAL_COMPUTE
@@ -166,4 +167,5 @@ RULE = FindingRule(
     explains=_explains,
     time_ms=lambda view, _: view.ms("wait"),
     edit=lambda _finding: UNEQUAL_COMPUTE,
+    place=find_longest_wait,
 )

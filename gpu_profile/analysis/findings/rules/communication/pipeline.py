@@ -12,6 +12,7 @@ from gpu_profile.analysis.arrays.columns import list_distinct
 from gpu_profile.analysis.arrays.intervals import Intervals
 from gpu_profile.analysis.arrays.types import IntArray
 from gpu_profile.analysis.findings.finding import Finding, Judgement, format_ranks
+from gpu_profile.analysis.findings.places import find_longest_wait
 from gpu_profile.analysis.findings.rule import FindingRow, FindingRule, collect_nothing
 from gpu_profile.analysis.findings.view import RankView
 from gpu_profile.analysis.replay.edits.causes import UNEQUAL_COMPUTE
@@ -224,4 +225,5 @@ RULE = FindingRule(
     explains=_explains,
     time_ms=lambda view, _: view.ms("wait"),
     edit=lambda _finding: UNEQUAL_COMPUTE,
+    place=find_longest_wait,
 )

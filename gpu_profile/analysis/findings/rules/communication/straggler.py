@@ -31,6 +31,7 @@ from gpu_profile.analysis.findings.evidence.straggler_evidence import (
 from gpu_profile.analysis.findings.facts.windows import is_in_steady_part, list_windows
 from gpu_profile.analysis.findings.finding import Finding, Judgement, format_ranks
 from gpu_profile.analysis.findings.idle_time import DATA_ADVICE, waits_for_data
+from gpu_profile.analysis.findings.places import find_longest_wait
 from gpu_profile.analysis.findings.rule import FindingRow, FindingRule
 from gpu_profile.analysis.findings.view import RankView
 from gpu_profile.analysis.modules.marks import load_marks
@@ -242,4 +243,5 @@ RULE = FindingRule(
     ),
     time_ms=lambda view, _: measure_lost_time(view),
     edit=_edit,
+    place=find_longest_wait,
 )

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from gpu_profile.analysis.activity.idle.gaps import LAUNCH
 from gpu_profile.analysis.findings.finding import Judgement
 from gpu_profile.analysis.findings.idle_time import format_idle_line, judge_state, list_places
+from gpu_profile.analysis.findings.places import find_longest_gap
 from gpu_profile.analysis.findings.rule import FindingRow, FindingRule, collect_nothing
 from gpu_profile.analysis.findings.view import RankView
 from gpu_profile.analysis.replay.edits.causes import LAUNCHES
@@ -47,4 +48,5 @@ RULE = FindingRule(
     needs_all_kernels=True,
     time_ms=lambda view, _: _launch_ms(view),
     edit=lambda _finding: LAUNCHES,
+    place=find_longest_gap(LAUNCH),
 )

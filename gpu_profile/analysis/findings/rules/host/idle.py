@@ -14,6 +14,7 @@ from gpu_profile.analysis.findings.idle_time import (
     list_places,
     waits_for_data,
 )
+from gpu_profile.analysis.findings.places import find_longest_gap
 from gpu_profile.analysis.findings.rule import FindingRow, FindingRule, collect_nothing
 from gpu_profile.analysis.findings.view import RankView
 from gpu_profile.analysis.replay.changes import Change
@@ -173,4 +174,7 @@ RULE = FindingRule(
     needs_all_kernels=True,
     time_ms=lambda view, cause: _queued_ms(view) if cause == "queued" else _stall_ms(view),
     edit=_edit,
+    place=lambda views, one: find_longest_gap(QUEUED if one.cause == "queued" else STALL)(
+        views, one
+    ),
 )

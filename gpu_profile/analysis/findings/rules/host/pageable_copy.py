@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from gpu_profile.analysis.activity.activity import Activity
+from gpu_profile.analysis.activity.idle.gaps import COPYING
 from gpu_profile.analysis.findings.facts.blocking import BlockingTime, sum_blocking_calls
 from gpu_profile.analysis.findings.facts.copies import (
     DIRECTIONS,
@@ -14,6 +15,7 @@ from gpu_profile.analysis.findings.facts.copies import (
     sum_copies,
 )
 from gpu_profile.analysis.findings.finding import Finding, Judgement, format_ranks
+from gpu_profile.analysis.findings.places import find_longest_gap
 from gpu_profile.analysis.findings.rule import FindingRow, FindingRule
 from gpu_profile.analysis.findings.view import LEAST_FREQUENCY, RankView, View
 from gpu_profile.analysis.replay.edits.causes import PAGEABLE_COPIES
@@ -97,4 +99,5 @@ RULE = FindingRule(
     ),
     time_ms=lambda view, _: _pageable_ms(view),
     edit=lambda _finding: PAGEABLE_COPIES,
+    place=find_longest_gap(COPYING),
 )

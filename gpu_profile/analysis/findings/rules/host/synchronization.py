@@ -7,6 +7,7 @@ from gpu_profile.analysis.activity.idle.gaps import SYNC
 from gpu_profile.analysis.findings.facts.blocking import BlockingTime, sum_blocking_calls
 from gpu_profile.analysis.findings.finding import Judgement
 from gpu_profile.analysis.findings.idle_time import judge_state, list_places
+from gpu_profile.analysis.findings.places import find_longest_gap
 from gpu_profile.analysis.findings.rule import FindingRow, FindingRule
 from gpu_profile.analysis.findings.view import LEAST_FREQUENCY, RankView, View
 from gpu_profile.analysis.replay.edits.causes import WAITS
@@ -127,4 +128,5 @@ RULE = FindingRule(
     ),
     time_ms=lambda view, _: _idle_ms(view),
     edit=lambda _finding: WAITS,
+    place=find_longest_gap(SYNC),
 )

@@ -12,6 +12,7 @@ from gpu_profile.analysis.arrays.types import IntArray
 from gpu_profile.analysis.findings.facts.windows import is_in_steady_part, list_windows
 from gpu_profile.analysis.findings.finding import Judgement
 from gpu_profile.analysis.findings.idle_time import judge_state
+from gpu_profile.analysis.findings.places import find_longest_gap
 from gpu_profile.analysis.findings.rule import FindingRow, FindingRule
 from gpu_profile.analysis.findings.view import View
 from gpu_profile.analysis.modules.module_times import sum_by_module
@@ -104,4 +105,5 @@ RULE = FindingRule(
     needs_all_kernels=True,
     time_ms=lambda view, _: _idle_ms(view),
     edit=lambda _finding: TINY_LAUNCHES,
+    place=find_longest_gap(LAUNCH),
 )

@@ -8,6 +8,7 @@ from gpu_profile.analysis.activity.idle.gaps import STALL
 from gpu_profile.analysis.activity.serving.marks import DECODE
 from gpu_profile.analysis.findings.finding import Finding, Judgement, format_ranks
 from gpu_profile.analysis.findings.idle_time import advise_stacks, judge_state, list_places
+from gpu_profile.analysis.findings.places import find_longest_gap
 from gpu_profile.analysis.findings.rule import FindingRow, FindingRule, collect_nothing
 from gpu_profile.analysis.findings.view import RankView
 from gpu_profile.analysis.replay.edits.iterations import DECODE_GAP
@@ -80,4 +81,5 @@ RULE = FindingRule(
     explains=_explains,
     time_ms=lambda view, _: _gap_ms(view),
     edit=lambda _finding: DECODE_GAP,
+    place=find_longest_gap(STALL),
 )
