@@ -40,10 +40,14 @@ ViewT = TypeVar("ViewT", bound=RankView)
 
 
 def judge_run(
-    parts: Sequence[DiagnosedReport], clock_error_ns: int = 0, control_ms: float = 0.0
+    parts: Sequence[DiagnosedReport],
+    clock_error_ns: int = 0,
+    control_ms: float = 0.0,
+    replay: Replay | str | None = None,
 ) -> Diagnosis:
     """Judge all ranks together. `clock_error_ns`: the residual error of the reports' clocks.
-    `control_ms`: the step without the profiler, 0 where it is not known.
+    `control_ms`: the step without the profiler, 0 where it is not known. `replay`: what
+    replay_parts() returns of these, if the caller has it.
     """
     facts = list(chain.from_iterable(part.ranks for part in parts))
     by_kind = make_views(facts, clock_error_ns)
@@ -54,7 +58,7 @@ def judge_run(
     alike = _keep_alike(views)
     judged += [judge_undecided_kernels(alike), _note_missing_kernels(alike)]
     judged += [rule.judge_reports(by_kind[rule.kind], reports) for rule in RULES.values()]
-    replay = replay_parts(parts, clock_error_ns)
+    replay = replay_parts(parts, clock_error_ns) if replay is None else replay
     findings = _choose_findings(judged, by_kind, replay)
     notes = list(chain.from_iterable(judgement.unjudged for judgement in judged))
     if views and not any(view.has_steps for view in views):

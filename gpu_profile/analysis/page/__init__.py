@@ -6,12 +6,14 @@ from functools import partial
 from pathlib import Path
 
 from gpu_profile.analysis.findings.diagnose import FINDINGS, judge_run
+from gpu_profile.analysis.findings.diagnosed_report import replay_parts
 from gpu_profile.analysis.findings.diagnosis import Diagnosis
 from gpu_profile.analysis.multi_report.omissions import tell_omissions
 from gpu_profile.analysis.multi_report.parallel import collect_partials, merge_answers
 from gpu_profile.analysis.multi_report.work import Answer, Notify, Partials, ReportSource
 from gpu_profile.analysis.page.events import budget_of, join_pictures
 from gpu_profile.analysis.page.html_text import FOLDED, SHOWN, PageData, render_page
+from gpu_profile.analysis.page.path_rows import draw_path
 from gpu_profile.analysis.page.sections.collectives import comm_sizes
 from gpu_profile.analysis.page.sections.flame import flame_part
 from gpu_profile.analysis.page.sections.gpu_counters import counters_part
@@ -21,11 +23,13 @@ from gpu_profile.analysis.page.sections.report_facts import report_facts, run_fa
 from gpu_profile.analysis.page.timeline_data import waits_of
 from gpu_profile.analysis.scrub.redactor import Redactor
 from gpu_profile.analysis.tables.analysis import Analysis
+from gpu_profile.analysis.timeline.path_track import list_stretches_of
 from gpu_profile.errors import GpuProfileError
 from gpu_profile.files import write_atomically
 from gpu_profile.table import Column, Table
 
-# The most events, bins and waits in the page, over all ranks: about 5 MB of its 10 MB.
+# The most events (GPU operations, and as many CUDA calls), bins and waits in the page, over all
+# ranks: about 12 of its 20 MB.
 EVENTS, BINS, WAITS = 1_000_000, 130_000, 100_000
 OWN = 6  # the number of page_analyses()'s own parts, before the tables
 
@@ -60,9 +64,11 @@ def write_page(
     tables, refused = _tables(sources, answers, notify)
     read = [answer for answer in answers if isinstance(answer, list)]
     parts = [answer[1] for answer in read]
-    run_diagnosis = judge_run(parts, clock_error_ns, control_ms).with_cost(cost)
+    replay = replay_parts(parts, clock_error_ns)
+    run_diagnosis = judge_run(parts, clock_error_ns, control_ms, replay).with_cost(cost)
     tell_findings(run_diagnosis)
     data = _page_data(read, tables, run_diagnosis, clock_error_ns)
+    data = replace(data, paths=draw_path(list_stretches_of(replay)))
     facts = {**(known or {}), **data.facts}
     windows = next((source.scope.edges for source in sources if source.scope.edges), ())
     data = replace(data, title=title, facts=facts, refused=refused, windows=windows)
@@ -90,6 +96,7 @@ def _page_data(
         counters=[answer[4] for answer in read],
         modules=[kernel for answer in read for kernel in answer[5]],
         sizes=comm_sizes(states, clock_error_ns),
+        paths={},
         waits=waits_of(states, clock_error_ns, WAITS // max(1, len(ranks))),
         facts=run_facts([a[2] for a in read], len(ranks), clock_error_ns),
     )

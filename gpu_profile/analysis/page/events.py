@@ -19,11 +19,24 @@ from gpu_profile.analysis.activity.steps import find_steps
 from gpu_profile.analysis.arrays.columns import encode_column
 from gpu_profile.analysis.arrays.nesting import nest_intervals
 from gpu_profile.analysis.arrays.types import IntArray
+from gpu_profile.analysis.host.stacks import HostStacks, load_stacks
+from gpu_profile.analysis.page.host_rows import (
+    THREADS,
+    HostRows,
+    draw_calls,
+    draw_stacks,
+    find_threads,
+    union_of_calls,
+)
+from gpu_profile.analysis.page.marks import NO_MARKS, Marks
 from gpu_profile.analysis.store.database import Database
 from gpu_profile.analysis.store.schema import KERNEL, MEMCPY, MEMSET, RUNTIME
 from gpu_profile.analysis.tables.analysis import Scope
+from gpu_profile.analysis.tables.labels import SET_LABEL, copy_label
 
-LANES = ("compute", "communication", "memory")
+GPU_LANES = ("compute", "communication", "memory")
+LANES = (*GPU_LANES, *(f"CUDA calls {number + 1}" for number in range(THREADS)))
+"""What bins are kept of: the GPU's work, and the CUDA calls of some threads."""
 _KINDS = ((COMPUTE,), (COMMUNICATION,), (COPY, SET))
 _LANE_OF = np.array([0, 1, 2, 2])  # lane by kind of operation
 # Columns that the page's tables read again after the timeline; they are decoded once and kept.
@@ -39,29 +52,18 @@ _ONCE = {
     RUNTIME: ("globalTid", "correlationId"),
     MEMCPY: (*COMMON[2:], "srcKind", "dstKind"),
 }
+# Copies and memsets have ids of ours (load/operations.py), and the names of nsys' tables.
+_OURS = {-1 - kind: copy_label(kind) for kind in range(100)} | {-101: SET_LABEL}
 _MOST_RANGES = 6_000
 _DEEPEST = 3
 
 
 @dataclass(frozen=True)
 class Budget:
-    """How many events and bins of one report the page can hold."""
+    """How many events (on the GPU, and calls of the host) and bins of one report the page holds."""
 
     events: int
     bins: int
-
-
-@dataclass(frozen=True, eq=False)
-class Marks:
-    """Named intervals, sorted by start, on the run's clock. `lane` is the row in which they are
-    drawn.
-    """
-
-    start: IntArray
-    end: IntArray
-    name: IntArray
-    lane: IntArray
-    names: tuple[str, ...]
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,7 +71,8 @@ class RankPicture:
     """The timeline of one rank. Bin i of a lane begins at (first + i) * width ns.
 
     `busy` has shape (lanes, bins), 0 to 255 for the busy part of the bin. `events` are all
-    operations in [exact_start, exact_end]. `ranges` are the user's outer NVTX ranges.
+    operations in [exact_start, exact_end], and so are the calls of `host`. `ranges` are the user's
+    outer NVTX ranges.
     """
 
     rank: int
@@ -84,6 +87,7 @@ class RankPicture:
     events: Marks
     ranges: Marks
     ranges_left_out: int
+    host: HostRows
     steps_start: IntArray
     steps_end: IntArray
     total_events: int
@@ -97,16 +101,22 @@ def draw_pictures(database: Database, scope: Scope, budget: Budget) -> list[Rank
     for table, columns in _ONCE.items():
         database.forget(table, *columns)
     share = Budget(budget.events // max(1, len(ranks)), budget.bins // max(1, len(ranks)))
-    return [_draw_picture(activity, scope.offset_ns, share) for activity in ranks]
+    stacks = load_stacks(database) if ranks else ()
+    return [_draw_picture(activity, stacks, scope.offset_ns, share) for activity in ranks]
 
 
-def _draw_picture(activity: Activity, offset: int, budget: Budget) -> RankPicture:
+def _draw_picture(
+    activity: Activity, stacks: Sequence[HostStacks], offset: int, budget: Budget
+) -> RankPicture:
     ops, steps = activity.ops, find_steps(activity)
     start, end = int(ops.start[0]), int(ops.end.max())
     width = _compute_bin_width(start, end, budget.bins)
     low, high = _select_stretch(activity, steps.start, budget.events)
     chosen = np.flatnonzero((ops.start >= low) & (ops.end <= high))
     ranges, left_out = ranges_of(activity.ranges, offset)
+    threads = find_threads(activity)
+    calls = draw_calls(activity, threads, (low, high), offset, budget.events)
+    host = HostRows(*calls, *draw_stacks(activity, stacks, offset))
     return RankPicture(
         rank=activity.rank,
         device=activity.device,
@@ -114,12 +124,13 @@ def _draw_picture(activity: Activity, offset: int, budget: Budget) -> RankPictur
         end=end + offset,
         width=width,
         first=(start + offset) // width,
-        busy=_measure_busy(activity, offset, width),
+        busy=_measure_busy(activity, threads, offset, width),
         exact_start=low + offset,
         exact_end=high + offset,
         events=_make_marks(activity, chosen, offset),
         ranges=ranges,
         ranges_left_out=left_out,
+        host=host,
         steps_start=steps.start + offset,
         steps_end=steps.end + offset,
         total_events=len(ops.start),
@@ -136,12 +147,15 @@ def _compute_bin_width(start: int, end: int, bins: int) -> int:
     return width
 
 
-def _measure_busy(activity: Activity, offset: int, width: int) -> NDArray[np.uint8]:
+def _measure_busy(
+    activity: Activity, threads: Sequence[int], offset: int, width: int
+) -> NDArray[np.uint8]:
     ops = activity.ops
     first = (int(ops.start[0]) + offset) // width
     last = (int(ops.end.max()) + offset) // width
     edges = np.arange(first, last + 2, dtype=np.int64) * width - offset
-    lanes = [ops.union(*kinds).within(edges[:-1], edges[1:]) for kinds in _KINDS]
+    busy = [*(ops.union(*kinds) for kinds in _KINDS), *union_of_calls(activity, threads)]
+    lanes = [one.within(edges[:-1], edges[1:]) for one in busy]
     # Rounded up, so that even the shortest operation is visible.
     share: NDArray[np.uint8] = np.ceil(np.stack(lanes) * (255 / width)).astype(np.uint8)
     return share
@@ -165,9 +179,9 @@ def _select_stretch(activity: Activity, steps: IntArray, events: int) -> tuple[i
 
 def _make_marks(activity: Activity, rows: IntArray, offset: int) -> Marks:
     ops = activity.ops
-    name, codes = encode_column(ops.name[rows])
+    name, codes = encode_column(ops.full_name[rows])
     lane = _LANE_OF[ops.kind[rows]]
-    names = tuple(activity.names[int(code)] for code in codes)
+    names = tuple(_OURS.get(int(code)) or activity.names[int(code)] for code in codes)
     start, end = ops.start[rows] + offset, ops.end[rows] + offset
     return Marks(start, end, name, lane, names)
 
@@ -181,8 +195,7 @@ def ranges_of(process: Ranges, offset: int) -> tuple[Marks, int]:
     closed = np.flatnonzero(ranges.end != FOREVER)
     threads, counts = np.unique(ranges.thread[closed], return_counts=True)
     if not len(threads):
-        empty = np.empty(0, np.int64)
-        return Marks(empty, empty, empty, empty, ()), 0
+        return NO_MARKS, 0
     of_thread = closed[ranges.thread[closed] == threads[np.argmax(counts)]]
     depth, _ = nest_intervals(ranges.start[of_thread], ranges.end[of_thread])
     shallow = of_thread[depth < _DEEPEST]

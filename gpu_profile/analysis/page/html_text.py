@@ -28,6 +28,7 @@ from gpu_profile.analysis.our_tables.step_sum import STEP_SUM
 from gpu_profile.analysis.our_tables.temporal_breakdown import TEMPORAL_BREAKDOWN
 from gpu_profile.analysis.page.events import RankPicture
 from gpu_profile.analysis.page.parts import render_facts, render_section, render_tag, render_text
+from gpu_profile.analysis.page.path_rows import PathOf
 from gpu_profile.analysis.page.sections.collectives import render_collectives
 from gpu_profile.analysis.page.sections.flame import flame
 from gpu_profile.analysis.page.sections.gpu_counters import (
@@ -46,7 +47,8 @@ from gpu_profile.analysis.page.sections.tables import (
     render_steps,
     table_list,
 )
-from gpu_profile.analysis.page.timeline_data import WaitsOf, timeline_part
+from gpu_profile.analysis.page.timeline_data import WaitsOf
+from gpu_profile.analysis.page.timeline_part import timeline_part
 from gpu_profile.analysis.scrub.redactor import Redactor
 from gpu_profile.errors import GpuProfileError
 from gpu_profile.table import Table
@@ -89,7 +91,10 @@ _LINKS = (
     ("tables", "Tables"),
     ("run", "Run"),
 )
-_SCRIPTS = ("tables.js", "data.js", "timeline.js", "icicle.js", "lookup.js", "controls.js")
+_SCRIPTS = (
+    *("tables.js", "data.js", "timeline.js", "events.js", "lanes.js", "lookup.js"),
+    *("search.js", "places.js", "icicle.js", "controls.js"),
+)
 
 
 @dataclass(frozen=True)
@@ -104,6 +109,7 @@ class PageData:
     modules: Sequence[ModuleKernel]
     counters: Sequence[GpuCounters]
     waits: WaitsOf
+    paths: PathOf
     sizes: Table
     facts: Mapping[str, str]
     windows: Sequence[tuple[int, int, int]] = ()
@@ -217,7 +223,7 @@ def _render_timeline(data: PageData) -> str:
         "Drag to move, double-click or Ctrl + wheel to zoom, or use the keys: arrows, +, -, 0. "
         "A bin's height is the part of it that was busy; thin lines are the steps."
     )
-    drawing = timeline_part(data.ranks, data.waits, redact_name, data.windows)
+    drawing = timeline_part(data.ranks, data.waits, redact_name, data.windows, data.paths)
     return render_section("timeline", "Timeline", intro, drawing)
 
 

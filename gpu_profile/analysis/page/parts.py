@@ -111,6 +111,7 @@ def data_table(table: Table, caption: str, most: int = MOST_ROWS) -> str:
         render_tag("caption", render_text(caption)),
         render_tag("thead", head),
         render_tag("tbody", body),
+        data_table=table.title,
     )
     frame = render_tag("div", grid, class_="scroll", tabindex=0, role="region", aria_label=caption)
     return render_tag(

@@ -9,14 +9,17 @@ import numpy as np
 
 from gpu_profile.analysis.activity.states import RankStates, split_exposed
 from gpu_profile.analysis.arrays.types import IntArray
-from gpu_profile.analysis.page.events import LANES, Marks, RankPicture
+from gpu_profile.analysis.page.events import GPU_LANES, LANES, RankPicture
+from gpu_profile.analysis.page.marks import NO_MARKS, Marks
 from gpu_profile.analysis.page.pack import Packer
-from gpu_profile.analysis.page.parts import render_legend, render_tag
-from gpu_profile.printable import name_program
+from gpu_profile.analysis.page.path_rows import KINDS, PathOf
+from gpu_profile.formats.function_names import shorten_names
 
 _RANKS_AT_ONCE = 32
 # A model has some 1,000 names. A million of them made a page of 55 MB and took 1.5 GB of memory.
 MOST_NAMES = 20_000
+# Names in boxes, of which most are narrower; a crafted name takes 1 ms to shorten.
+SHORT, MOST_SHORT = 40, 2_000
 OTHER_NAMES = "(one of many other names)"
 
 
@@ -51,6 +54,7 @@ class RankWaits:
     end: IntArray
 
 
+_NO_PATHS: PathOf = {}
 _NO_WAITS = RankWaits(np.empty(0, np.int64), np.empty(0, np.int64))
 Edges: TypeAlias = Sequence[tuple[int, int, int]]
 """(number, start, end) of the windows."""
@@ -76,6 +80,7 @@ def timeline_data(
     waits: WaitsOf,
     redact: Callable[[str], str],
     windows: Edges = (),
+    paths: PathOf = _NO_PATHS,
 ) -> tuple[str, str]:
     """(facts as JSON, the block in base64). Times are ns from the earliest operation."""
     packer, names = Packer(), _Names(redact)
@@ -83,7 +88,9 @@ def timeline_data(
     facts = {
         "origin": origin,
         "end": max((rank.end for rank in ranks), default=0) - origin,
-        "lanes": LANES if _on_gpus(ranks) else (),
+        "lanes": LANES if is_on_gpus(ranks) else (),
+        "onGpu": len(GPU_LANES) if is_on_gpus(ranks) else 0,
+        "pathKinds": KINDS,
         "most": _RANKS_AT_ONCE,
         "windows": [
             [number, max(0, start - origin), end - origin] for number, start, end in windows
@@ -94,11 +101,13 @@ def timeline_data(
                 "waits": _encode_waits(
                     waits.get((rank.rank, rank.device), _NO_WAITS), origin, packer
                 ),
+                "path": _encode_marks(paths.get(rank.rank, NO_MARKS), origin, packer, names),
             }
             for rank in ranks
         ],
         "names": list(names.known),
     }
+    facts["short"] = _shorten(list(names.known))
     return json.dumps(facts, separators=(",", ":")), packer.base64()
 
 
@@ -115,11 +124,20 @@ def _encode_rank(
         "events": _encode_marks(rank.events, origin, packer, names),
         "depth": int(rank.ranges.lane.max()) + 1 if len(rank.ranges.lane) else 0,
         "nvtx": _encode_marks(rank.ranges, origin, packer, names),
+        "calls": _encode_marks(rank.host.calls, origin, packer, names),
+        "stacks": _encode_marks(rank.host.stacks, origin, packer, names),
         "steps": {
             "start": packer.add(np.maximum(rank.steps_start - origin, 0)),
             "end": packer.add(np.maximum(rank.steps_end - origin, 0)),
         },
     }
+
+
+def _shorten(names: Sequence[str]) -> dict[int, str]:
+    """By place in the list of names: a name as a box has room for it, and as tables print it."""
+    long = [name for name in names if len(name) > SHORT][:MOST_SHORT]
+    short = shorten_names(long, SHORT)
+    return {place: short[name] for place, name in enumerate(names) if name in short}
 
 
 def _encode_waits(waits: RankWaits, origin: int, packer: Packer) -> dict[str, object]:
@@ -140,77 +158,6 @@ def _encode_marks(marks: Marks, origin: int, packer: Packer, names: _Names) -> d
     }
 
 
-def timeline_part(
-    ranks: Sequence[RankPicture],
-    waits: WaitsOf,
-    redact: Callable[[str], str],
-    windows: Edges = (),
-) -> str:
-    """The HTML of the timeline: its controls, its canvas, and its data."""
-    facts, block = timeline_data(ranks, waits, redact, windows)
-    return (
-        _CONTROLS
-        + (render_legend(_LEGEND) if _on_gpus(ranks) else "")
-        + _DRAWING
-        + _format_note(ranks)
-        + _render_data("application/json", "facts", facts)
-        + _render_data("text/plain", "data", block)
-    )
-
-
-def _on_gpus(ranks: Sequence[RankPicture]) -> bool:
+def is_on_gpus(ranks: Sequence[RankPicture]) -> bool:
+    """Whether the run has GPU work."""
     return any(rank.total_events for rank in ranks)
-
-
-def _render_data(kind: str, name: str, content: str) -> str:
-    escaped = content.replace("<", "\\u003c")
-    return f'<script type="{kind}" id="timeline-{name}">{escaped}</script>\n'
-
-
-def _format_note(ranks: Sequence[RankPicture]) -> str:
-    count = sum(len(rank.events.start) for rank in ranks)
-    total = sum(rank.total_events for rank in ranks)
-    left_out = sum(rank.ranges_left_out for rank in ranks)
-    sentence = f"{count:,} of {total:,} GPU operations are kept one by one"
-    if not total:
-        sentence = "No GPU work in these reports: NVTX ranges only"
-    if count < total:
-        sentence += ", in the framed stretch; elsewhere their time is summed in bins"
-    if left_out:
-        sentence += f"; {left_out:,} short or deeply nested NVTX ranges are left out"
-    if max((len(rank.events.names) for rank in ranks), default=0) > MOST_NAMES:
-        sentence += f"; names beyond the first {MOST_NAMES:,} are left out"
-    note = name_program(f"{sentence}. All of them: invoke timeline.")
-    return render_tag("p", note, class_="note")
-
-
-_LEGEND = (
-    ("compute", "compute"),
-    ("transfer", "communication"),
-    ("wait", "waiting in it for another rank"),
-    ("memory", "copies and memsets"),
-)
-_CONTROLS = """
-<div class="tools">
-<button type="button" data-key="+" aria-label="Zoom in">+</button>
-<button type="button" data-key="-" aria-label="Zoom out">&minus;</button>
-<button type="button" data-key="ArrowLeft" aria-label="Earlier">&larr;</button>
-<button type="button" data-key="ArrowRight" aria-label="Later">&rarr;</button>
-<button type="button" data-key="0">All</button>
-<select id="timeline-step" aria-label="Go to a step"><option value="">Go to step</option></select>
-<select id="timeline-window" aria-label="Go to a window" hidden></select>
-<select id="timeline-ranks" aria-label="Ranks shown" hidden></select>
-<output id="timeline-view" aria-live="polite"></output>
-</div>
-"""
-_DRAWING = """
-<div class="time">
-<canvas class="axis" aria-hidden="true"></canvas>
-<div class="rows"><canvas class="lanes" tabindex="0" role="img" aria-label="Timeline by rank:
-compute, communication, memory and NVTX ranges. Arrow keys move, plus and minus zoom, 0 shows all.
-The time of each part is in the table of Where the time went."></canvas></div>
-<div class="tip" hidden></div>
-</div>
-<noscript><p class="note">The timeline needs JavaScript; everything else on this page does not.
-</p></noscript>
-"""

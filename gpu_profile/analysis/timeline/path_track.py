@@ -6,12 +6,17 @@ import numpy as np
 
 from gpu_profile.analysis.replay.collect import ReplayPart, join_parts
 from gpu_profile.analysis.replay.critical_path import Stretch, find_critical_path, list_stretches
+from gpu_profile.analysis.replay.run_replay import Replay
 from gpu_profile.analysis.timeline.perfetto import BEGIN, END, NO_FLOW, Events
 
 
 def list_path(parts: Sequence[ReplayPart], clock_error_ns: int) -> list[Stretch]:
     """The stretches of the path in the order of time; none where the replay does not hold."""
-    replay = join_parts(parts, clock_error_ns)
+    return list_stretches_of(join_parts(parts, clock_error_ns))
+
+
+def list_stretches_of(replay: Replay | str) -> list[Stretch]:
+    """The stretches of a replay's path in the order of time; none without a replay."""
     if isinstance(replay, str):
         return []
     path = find_critical_path(replay.graph, replay.graph.time)

@@ -90,6 +90,21 @@ class Browser:
         self._until(lambda reply: reply.get("method") == "Page.loadEventFired")
         self.run("new Promise(done => requestAnimationFrame(() => setTimeout(done, 50)))")
 
+    def wait_for_timeline(self) -> None:
+        """Wait until the page's script has unpacked the timeline."""
+        self.run("""new Promise((done) => {
+          const look = () => document.querySelector(".time").dataset.ready ? done()
+            : setTimeout(look, 30);
+          look();
+        })""")
+
+    def wait_until(self, condition: str) -> None:
+        """Wait until an expression in the page is true."""
+        self.run(f"""new Promise((done) => {{
+          const look = () => ({condition}) ? done() : setTimeout(look, 10);
+          look();
+        }})""")
+
     def run(self, script: str) -> Any:
         """Evaluate a script in the page; its value (awaited)."""
         result = self.call(

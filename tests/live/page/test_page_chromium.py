@@ -1,55 +1,22 @@
 """The page in a real browser: no console errors, no overflow, controls by mouse and keyboard."""
 
-import shutil
 import struct
-from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from gpu_profile.analysis.multi_report.survey import run_of, survey_report
 from gpu_profile.analysis.multi_report.work import ReportSource
 from gpu_profile.analysis.page import write_page
-from gpu_profile.analysis.store.database import Database
 from tests.generator.gpt import save_training
 from tests.live.page.browser import Browser
-from tests.unit.analysis.scenarios import Training
 
 pytestmark = pytest.mark.chromium
 
-DATA = Path(__file__).parents[2] / "data" / "h200x4-ddp"
 # Kernels, ranges and paths have long names without a space; nowrap elements hold our own words.
 LENGTHEN_TEXTS = """[...document.querySelectorAll("header *, main *")]
   .filter((e) => e.childElementCount === 0 && e.textContent.trim() && e.offsetParent)
   .filter((e) => getComputedStyle(e).whiteSpace === "normal")
   .map((e) => { e.textContent += "x".repeat(300); }).length"""
-PROGRAMS = ("chromium", "chromium-browser", "google-chrome")
-
-
-@pytest.fixture(scope="module")
-def page(tmp_path_factory: pytest.TempPathFactory) -> str:
-    output = tmp_path_factory.mktemp("page") / "run.html"
-    write_page([ReportSource(str(DATA / "all-ranks-one-report.sqlite.gz"))], output, workers=1)
-    return output.as_uri()
-
-
-@pytest.fixture(scope="module")
-def browser(
-    tmp_path_factory: pytest.TempPathFactory, require: Callable[[str, object], None]
-) -> Iterator[Browser]:
-    program = next(filter(None, map(shutil.which, PROGRAMS)), None)
-    require("chromium", "" if program else "no chromium on PATH")
-    with Browser(str(program), tmp_path_factory.mktemp("profile")) as made:
-        yield made
-
-
-def _ready(browser: Browser) -> None:
-    browser.run("""new Promise((done) => {
-      const look = () => document.querySelector(".time").dataset.ready ? done()
-        : setTimeout(look, 30);
-      look();
-    })""")
 
 
 @pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
@@ -58,7 +25,7 @@ def test_it_fits_and_says_nothing_on_the_console(
     browser: Browser, page: str, width: int, dark: bool, tmp_path: Path
 ) -> None:
     browser.open(page, width=width, dark=dark)
-    _ready(browser)
+    browser.wait_for_timeline()
     assert browser.run("document.documentElement.scrollWidth") == width
     browser.screenshot(tmp_path / "page.png")
     assert struct.unpack(">I", (tmp_path / "page.png").read_bytes()[16:20]) == (width,)
@@ -69,7 +36,7 @@ def test_it_fits_and_says_nothing_on_the_console(
 
 def test_no_text_is_too_small_or_cut_off(browser: Browser, page: str) -> None:
     browser.open(page, width=390)
-    _ready(browser)
+    browser.wait_for_timeline()
     small = browser.run("""[...document.querySelectorAll("main *")]
       .filter((e) => e.childElementCount === 0 && e.textContent.trim() && e.offsetParent)
       .filter((e) => parseFloat(getComputedStyle(e).fontSize) < 11)
@@ -101,44 +68,6 @@ def test_contrast_of_text_on_bars(browser: Browser, page: str) -> None:
         assert min(found) >= 3
 
 
-def _view(browser: Browser) -> Any:
-    return browser.run("[timeline.t0, timeline.t1]")
-
-
-def test_the_timeline_answers_keys_buttons_and_the_pointer(browser: Browser, page: str) -> None:
-    browser.open(page)
-    _ready(browser)
-    whole = _view(browser)
-    browser.run("document.querySelector('.lanes').focus()")
-    browser.key("+", 187)
-    browser.key("ArrowRight", 39)
-    near = _view(browser)
-    assert near[1] - near[0] == pytest.approx(0.6 * (whole[1] - whole[0]))
-    browser.run("document.querySelector('[data-key=\"0\"]').click()")
-    assert _view(browser) == whole
-    browser.run("""(() => { const steps = document.getElementById("timeline-step");
-      steps.value = "5"; steps.dispatchEvent(new Event("change")); })()""")
-    assert 14e6 < _view(browser)[1] - _view(browser)[0] < 20e6
-    said = browser.run("describe(timeline, timeline.left + 300, 4 + 3 * LANE + 5)")
-    assert "step" in said
-    browser.run("timeline.show(100e6, 101e6)")
-    held = browser.run("describe(timeline, timeline.left + 600, 4 + timeline.block + LANE + 5)")
-    assert "AllReduce" in held
-    assert "waiting for another rank" in held
-    assert "every operation" in browser.run("document.getElementById('timeline-view').textContent")
-    assert browser.problems == []
-
-
-def test_every_operation_is_in_the_data(browser: Browser, page: str) -> None:
-    browser.open(page)
-    _ready(browser)
-    counts = browser.run("timeline.data.ranks.map((r) => r.lanes.map((l) => l.start.length))")
-    assert counts == [[6320, 60, 1561]] * 4
-    busy = browser.run("""timeline.data.ranks.map((r) =>
-      r.lanes[1].end.reduce((sum, end, row) => sum + end - r.lanes[1].start[row], 0))""")
-    assert busy == [7_061_640, 242_286_615, 240_206_896, 250_022_931]
-
-
 def test_tables_sort_and_search(browser: Browser, page: str) -> None:
     browser.open(page)
     browser.run("document.querySelectorAll('#tables details').forEach((d) => { d.open = true; })")
@@ -160,7 +89,7 @@ def test_tables_sort_and_search(browser: Browser, page: str) -> None:
 
 def test_it_prints(browser: Browser, page: str, tmp_path: Path) -> None:
     browser.open(page)
-    _ready(browser)
+    browser.wait_for_timeline()
     browser.pdf(tmp_path / "page.pdf")
     assert (tmp_path / "page.pdf").stat().st_size > 50_000
     assert browser.problems == []
@@ -168,37 +97,9 @@ def test_it_prints(browser: Browser, page: str, tmp_path: Path) -> None:
 
 def test_nothing_is_asked_of_a_network(browser: Browser, page: str) -> None:
     browser.open(page)
-    _ready(browser)
+    browser.wait_for_timeline()
     asked = browser.run("performance.getEntriesByType('resource').map((entry) => entry.name)")
     assert asked == []
-
-
-def test_the_switch_goes_to_a_window(browser: Browser, tmp_path: Path) -> None:
-    reports = []
-    for number in (1, 2):
-        recording = Training(ranks=2, steps=6).record()
-        recording.add("TARGET_INFO_SESSION_START_TIME", 10**18 + number * 10**12)
-        reports.append(recording.save(tmp_path / f"all.{number}.sqlite"))
-    databases = [Database.open(report) for report in reports]
-    places = [str(report) for report in reports]
-    scopes = run_of([survey_report(database) for database in databases]).join(places)
-    for database in databases:
-        database.close()
-    sources = [ReportSource(place, scope) for place, scope in zip(places, scopes, strict=True)]
-    write_page(sources, tmp_path / "windows.html", workers=1)
-    browser.open((tmp_path / "windows.html").as_uri())
-    _ready(browser)
-    shown = browser.run("""(() => {
-      const select = document.getElementById("timeline-window");
-      select.value = "1";
-      select.dispatchEvent(new Event("change"));
-      const [number, start, end] = timeline.data.windows[1];
-      const apart = Math.abs(timeline.t0 - start) + Math.abs(timeline.t1 - end);
-      return [select.hidden, select.options.length, number, apart / (end - start)];
-    })()""")
-    assert shown[:3] == [False, 3, 2]
-    assert shown[3] < 0.05
-    assert browser.problems == []
 
 
 def test_the_model_zooms_searches_and_shows_kernels(browser: Browser, tmp_path: Path) -> None:
@@ -231,7 +132,7 @@ def test_the_model_zooms_searches_and_shows_kernels(browser: Browser, tmp_path: 
 
 def test_the_policy_stops_a_script_that_is_not_the_pages(browser: Browser, page: str) -> None:
     browser.open(page)
-    _ready(browser)
+    browser.wait_for_timeline()
     ran = browser.run("""(() => {
       const script = document.createElement("script");
       script.textContent = "window.ran = true";

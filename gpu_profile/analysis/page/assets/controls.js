@@ -6,6 +6,8 @@ function control(timeline) {
     ArrowLeft: () => timeline.pan(-0.2), ArrowRight: () => timeline.pan(0.2),
     "+": () => timeline.zoom(0.6), "=": () => timeline.zoom(0.6), "-": () => timeline.zoom(1 / 0.6),
     0: () => timeline.show(0, timeline.data.end), Home: () => timeline.show(0, timeline.data.end),
+    n: () => stepTo(timeline, true), p: () => stepTo(timeline, false),
+    Escape: () => pick(timeline, null),
   };
   canvas.addEventListener("keydown", (event) => {
     if (event.ctrlKey || event.metaKey || !keys[event.key]) return;
@@ -17,16 +19,18 @@ function control(timeline) {
   }
 
   const touching = new Map();
-  let apart = 0;
+  let apart = 0, moved = 0;
   canvas.addEventListener("pointerdown", (event) => {
     touching.set(event.pointerId, event.offsetX);
     canvas.setPointerCapture(event.pointerId);
     apart = 0;
+    moved = 0;
   });
   canvas.addEventListener("pointermove", (event) => {
     const before = touching.get(event.pointerId);
     if (before === undefined) return point(event);
     touching.set(event.pointerId, event.offsetX);
+    moved += Math.abs(event.offsetX - before);
     const at = [...touching.values()];
     if (at.length === 1) {
       const by = timeline.time(before) - timeline.time(event.offsetX);
@@ -37,6 +41,14 @@ function control(timeline) {
       apart = now;
     }
     return undefined;
+  });
+  canvas.addEventListener("click", (event) => {
+    const at = moved < 4 && pointAt(timeline, event.offsetX, event.offsetY);
+    const found = at && !isBinned(timeline, at) && eventAt(timeline, at);
+    if (found) {
+      const { list, at: row } = found;
+      pick(timeline, { ...at, list, at: row, start: list.start[row], end: list.end[row] });
+    } else if (moved < 4) pick(timeline, null);
   });
   for (const end of ["pointerup", "pointercancel"]) {
     canvas.addEventListener(end, (event) => {
@@ -57,9 +69,8 @@ function control(timeline) {
     if (!text) return;
     tip.innerText = text;
     const room = timeline.root.clientWidth - tip.offsetWidth - 4;
-    const scrolled = canvas.parentElement.scrollTop;
     tip.style.left = `${Math.max(4, Math.min(event.offsetX + 14, room))}px`;
-    tip.style.top = `${event.offsetY - scrolled + AXIS + 18}px`;
+    tip.style.top = `${event.offsetY + AXIS + 18}px`;
   }
   canvas.addEventListener("pointerleave", () => { tip.hidden = true; });
 }
@@ -95,9 +106,40 @@ function choices(timeline) {
     return [start, `ranks ${ranks[start].rank} to ${last.rank}`];
   }));
   groups.addEventListener("change", () => {
-    timeline.group = Number(groups.value);
-    timeline.draw();
+    timeline.showGroup(Number(groups.value));
   });
+}
+
+function searching(timeline) {
+  const field = document.getElementById("timeline-search");
+  field.addEventListener("input", () => {
+    timeline.picked = null;
+    tellFound(timeline, field.value, false);
+  });
+  field.addEventListener("keydown", (event) => {
+    if (event.key === "Enter") stepTo(timeline, !event.shiftKey);
+  });
+  for (const way of ["before", "after"]) {
+    document.getElementById(`timeline-${way}`).addEventListener("click", () => stepTo(timeline, way === "after"));
+  }
+  const hosts = document.getElementById("timeline-host");
+  hosts.hidden = !timeline.rows.some((row) => !["lane", "range"].includes(row.kind) || row.level >= timeline.data.onGpu);
+  hosts.addEventListener("click", () => {
+    timeline.showHosts(!timeline.hosts);
+    hosts.ariaPressed = String(timeline.hosts);
+    tellFound(timeline, field.value, false);
+  });
+}
+
+// On paper there is no frame to scroll: all ranks are drawn.
+function printing(timeline) {
+  const turn = (whole) => {
+    timeline.whole = whole;
+    timeline.measure();
+    timeline.draw();
+  };
+  addEventListener("beforeprint", () => turn(true));
+  addEventListener("afterprint", () => turn(false));
 }
 
 const holder = document.querySelector(".time");
@@ -106,9 +148,14 @@ if (holder) {
     const timeline = new Timeline(data, holder);
     control(timeline);
     choices(timeline);
+    searching(timeline);
+    printing(timeline);
+    linkRows(timeline);
     timeline.draw();
     holder.dataset.ready = "yes";
     window.timeline = timeline;
+    addEventListener("hashchange", () => follow(timeline));
+    follow(timeline);
   }, () => {
     const note = document.createElement("p");
     note.className = "note";

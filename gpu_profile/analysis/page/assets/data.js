@@ -16,9 +16,9 @@ function column(bytes, [offset, count, width]) {
 }
 
 // {start, end, name, lane} of events; starts are kept as gaps between neighbours.
-function events(bytes, packed, first) {
+function events(bytes, packed) {
   const start = column(bytes, packed.gap), end = column(bytes, packed.length);
-  for (let row = 0, time = first; row < start.length; row++) {
+  for (let row = 0, time = packed.first; row < start.length; row++) {
     time += start[row];
     start[row] = time;
     end[row] += time;
@@ -26,18 +26,20 @@ function events(bytes, packed, first) {
   return { start, end, name: column(bytes, packed.name), lane: column(bytes, packed.lane) };
 }
 
-// One list of events for each lane; `most` is the longest, to know where to begin to look.
+// One list of events for each lane, each with an index (see events.js).
 function byLane(all, lanes) {
-  return Array.from({ length: lanes }, (_, lane) => {
-    const rows = [];
-    for (let row = 0; row < all.lane.length; row++) if (all.lane[row] === lane) rows.push(row);
-    const pick = (values) => Float64Array.from(rows, (row) => values[row]);
-    const found = { start: pick(all.start), end: pick(all.end), name: pick(all.name), most: 0 };
-    for (let row = 0; row < rows.length; row++) {
-      found.most = Math.max(found.most, found.end[row] - found.start[row]);
-    }
-    return found;
-  });
+  const counts = new Uint32Array(lanes);
+  for (const lane of all.lane) counts[lane]++;
+  const lists = Array.from(counts, (count) => ({ start: new Float64Array(count),
+    end: new Float64Array(count), name: new Uint32Array(count) }));
+  const next = new Uint32Array(lanes);
+  for (let row = 0; row < all.lane.length; row++) {
+    const list = lists[all.lane[row]], to = next[all.lane[row]]++;
+    list.start[to] = all.start[row];
+    list.end[to] = all.end[row];
+    list.name[to] = all.name[row];
+  }
+  return lists.map(indexed);
 }
 
 function firstAfter(sorted, value) {
@@ -54,13 +56,16 @@ async function loadTimeline() {
   const facts = JSON.parse(document.getElementById("timeline-facts").textContent);
   const bytes = await unpack(document.getElementById("timeline-data").textContent.trim());
   const depth = Math.max(0, ...facts.ranks.map((rank) => rank.depth));
+  const { lanes, onGpu, pathKinds } = facts;
   for (const rank of facts.ranks) {
-    const [offset, count] = rank.busy, lanes = facts.lanes.length;
-    const size = count / lanes;
-    rank.bins = facts.lanes.map((_, lane) =>
+    const [offset, count] = rank.busy, size = count / lanes.length;
+    rank.bins = lanes.map((_, lane) =>
       bytes.subarray(offset + lane * size, offset + (lane + 1) * size));
-    rank.lanes = byLane(events(bytes, rank.events, rank.events.first), lanes);
-    rank.ranges = byLane(events(bytes, rank.nvtx, rank.nvtx.first), rank.depth);
+    rank.lanes = [...byLane(events(bytes, rank.events), onGpu),
+      ...byLane(events(bytes, rank.calls), lanes.length - onGpu)];
+    rank.ranges = byLane(events(bytes, rank.nvtx), rank.depth);
+    rank.stacks = byLane(events(bytes, rank.stacks), 1);
+    rank.path = byLane(events(bytes, rank.path), pathKinds.length);
     rank.waits = { start: column(bytes, rank.waits.start), end: column(bytes, rank.waits.length) };
     rank.waits.start.forEach((start, row) => { rank.waits.end[row] += start; });
     rank.stepStart = column(bytes, rank.steps.start);

@@ -1,6 +1,7 @@
-// The timeline: coarse bins when far, every event when near. Drag pans; see the keys below.
+// The timeline: coarse bins when far, every event when near. The canvas is as high as the frame
+// that scrolls: only the ranks in it are drawn.
 "use strict";
-const LANE = 13, RANGE = 15, GAP = 10, AXIS = 26;
+const AXIS = 26;
 const UNITS = [[1e9, "s"], [1e6, "ms"], [1e3, "µs"], [1, "ns"]];
 
 function amount(ns, digits = 3) {
@@ -10,48 +11,63 @@ function amount(ns, digits = 3) {
 
 class Timeline {
   constructor(data, root) {
-    Object.assign(this, { data, root, t0: 0, t1: data.end, group: 0 });
+    Object.assign(this, { data, root, t0: 0, t1: data.end, group: 0, whole: false });
+    Object.assign(this, { found: null, hits: new Map(), picked: null, place: null });
+    this.alone = data.ranks.length === 1 && data.ranks[0].rank === 0;
     this.axis = root.querySelector(".axis");
+    this.frame = root.querySelector(".rows");
+    this.tall = root.querySelector(".tall");
     this.canvas = root.querySelector(".lanes");
     this.tip = root.querySelector(".tip");
     this.view = document.getElementById("timeline-view");
+    this.hosts = true;
+    this.rows = listRows(this);
+    this.measure();
     this.colours();
     matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => {
       this.colours();
       this.draw();
     });
-    new ResizeObserver(() => this.draw()).observe(root);
+    new ResizeObserver(() => { this.measure(); this.draw(); }).observe(root);
+    this.frame.addEventListener("scroll", () => this.draw());
+  }
+
+  // Sizes that a redraw must not ask the browser for.
+  measure() {
+    this.across = this.root.clientWidth;
+    this.left = this.across < 600 ? 64 : 124;
+    this.width = Math.max(60, this.across - this.left - 8);
+    const total = this.ranks.length * this.block + 4;
+    this.tall.style.height = `${total}px`;
+    this.high = this.whole ? total : Math.min(total, Math.round(innerHeight * 0.78));
+    this.frame.style.height = `${this.high}px`;
+    this.canvas.style.height = `${this.high}px`;
   }
 
   colours() {
     const style = getComputedStyle(document.documentElement);
     const colour = (name) => style.getPropertyValue(`--${name}`).trim();
-    this.ink = { text: colour("ink"), soft: colour("soft"), line: colour("line"),
-      card: colour("card"), wait: this.hatched(colour("wait")), lanes: ["compute", "transfer", "memory"].map(colour),
-      ranges: ["s3", "s6", "s5"].map(colour) };
-  }
-
-  // Stripes, so that waiting is told from moving data without its colour too.
-  hatched(colour) {
-    const tile = new OffscreenCanvas(10, 10), pen = tile.getContext("2d");
-    pen.fillStyle = colour;
-    pen.fillRect(0, 0, 10, 10);
-    pen.strokeStyle = "#0005";
-    pen.lineWidth = 2.5;
-    for (const at of [-5, 5, 15]) {
-      pen.moveTo(at - 6, 11);
-      pen.lineTo(at + 6, -1);
+    const card = colour("card"), paints = {};
+    const names = { compute: "compute", communication: "transfer", transfer: "transfer",
+      memory: "memory", calls: "calls", stacks: "stacks", host: "stacks", waiting: "idle",
+      range0: "s3", range1: "s6", range2: "s5" };
+    for (const [key, name] of Object.entries(names)) {
+      const own = colour(name);
+      paints[key] = { colour: own, faded: mixed(own, card, 0.78), text: on(own), labelled: true };
     }
-    pen.stroke();
-    return pen.createPattern(tile, "repeat");
+    this.ink = { text: colour("ink"), soft: colour("soft"), line: colour("line"), card,
+      accent: colour("accent"), wait: hatched(colour("wait")), paints };
   }
 
   get ranks() { return this.data.ranks.slice(this.group, this.group + this.data.most); }
-  get left() { return this.root.clientWidth < 600 ? 62 : 112; }
-  get width() { return Math.max(60, this.root.clientWidth - this.left - 8); }
-  get block() { return this.data.lanes.length * LANE + this.data.depth * RANGE + GAP; }
+  get block() {
+    const last = this.rows[this.rows.length - 1];
+    return (last ? last.top + last.high : 0) + GAP;
+  }
   x(time) { return this.left + ((time - this.t0) / (this.t1 - this.t0)) * this.width; }
   time(x) { return this.t0 + ((x - this.left) / this.width) * (this.t1 - this.t0); }
+  binned(rank) { return (this.t1 - this.t0) / this.width >= rank.width; }
+  short(code) { return this.data.short[code] || this.data.names[code]; }
 
   // A time as the findings and tables have it: in the run's clock.
   when(time, digits) { return amount(this.data.origin + time, digits); }
@@ -72,28 +88,72 @@ class Timeline {
     this.show(this.t0 + by, this.t1 + by);
   }
 
+  showHosts(hosts) {
+    this.hosts = hosts;
+    this.rows = listRows(this);
+    this.measure();
+    this.draw();
+  }
+
+  showGroup(group) {
+    this.group = group;
+    this.measure();
+    this.frame.scrollTop = 0;
+    this.draw();
+  }
+
   size(canvas, height) {
-    const scale = devicePixelRatio || 1, width = this.root.clientWidth;
-    canvas.width = width * scale;
-    canvas.height = height * scale;
-    canvas.style.height = `${height}px`;
+    const scale = devicePixelRatio || 1;
+    const [wide, high] = [Math.round(this.across * scale), Math.round(height * scale)];
+    if (canvas.width !== wide || canvas.height !== high) {
+      canvas.width = wide;
+      canvas.height = high;
+      canvas.style.height = `${height}px`;
+    }
     const pen = canvas.getContext("2d");
-    pen.scale(scale, scale);
+    pen.setTransform(scale, 0, 0, scale, 0, 0);
+    pen.clearRect(0, 0, this.across, height);
     pen.font = "12px system-ui, sans-serif";
     pen.textBaseline = "middle";
     return pen;
   }
 
+  // The top of a rank in the canvas, which shows the scrolled part of the frame.
+  top(index) { return 4 + index * this.block - this.frame.scrollTop; }
+
   draw() {
-    if (!this.root.clientWidth) return;
+    if (!this.across) return;
     this.drawAxis(this.size(this.axis, AXIS));
-    const pen = this.size(this.canvas, this.ranks.length * this.block + 4);
-    this.ranks.forEach((rank, index) => this.drawRank(pen, rank, 4 + index * this.block));
+    const pen = this.size(this.canvas, this.high), scrolled = this.frame.scrollTop;
+    this.ranks.forEach((rank, index) => {
+      const top = 4 + index * this.block - scrolled;
+      if (top + this.block < 0 || top > this.high) return;
+      drawRank(this, pen, rank, top);
+      this.drawMarks(pen, rank, top);
+    });
     const exact = this.ranks.some((rank) => this.t0 < rank.exact[1] && this.t1 > rank.exact[0]);
     const near = this.binned(this.ranks[0]) ? "aggregated" : exact ? "every operation"
       : "aggregated: single operations are kept for the framed stretch only";
     const from = this.when(this.t0, 6), wide = amount(this.t1 - this.t0);
     this.view.textContent = `from ${from}, ${wide} wide, ${near}`;
+  }
+
+  // The place that a link led to, and the event that was chosen.
+  drawMarks(pen, rank, top) {
+    const { place, picked } = this, right = this.left + this.width;
+    pen.strokeStyle = this.ink.accent;
+    pen.lineWidth = 2;
+    if (place && place.rank === rank) {
+      const from = Math.max(this.x(place.start), this.left), to = Math.min(this.x(place.end), right);
+      if (to >= from) pen.strokeRect(from - 1, top - 1, Math.max(to - from, 1) + 2, this.block - GAP + 2);
+    }
+    if (picked && picked.rank === rank && this.rows.includes(picked.row)) {
+      const { row } = picked;
+      const from = Math.max(this.x(picked.start), this.left), to = Math.min(this.x(picked.end), right);
+      pen.strokeStyle = this.ink.text;
+      if (to >= from) pen.strokeRect(from - 1, top + row.top, Math.max(to - from, 1) + 2, row.high);
+    }
+    pen.lineWidth = 1;
   }
 
   drawAxis(pen) {
@@ -102,6 +162,7 @@ class Timeline {
     const step = size * [1, 2, 5, 10].find((factor) => size * factor >= wish);
     pen.fillStyle = this.ink.soft;
     pen.strokeStyle = this.ink.line;
+    pen.textAlign = "left";
     const { origin } = this.data, last = origin + this.t1;
     for (let tick = Math.ceil((origin + this.t0) / step) * step; tick <= last; tick += step) {
       const x = this.x(tick - origin);
@@ -117,126 +178,6 @@ class Timeline {
     }
   }
 
-  drawRank(pen, rank, top) {
-    pen.fillStyle = this.ink.text;
-    const small = this.left < 100;
-    pen.textAlign = "right";
-    pen.fillText(small ? `r${rank.rank}` : `rank ${rank.rank}`, small ? 20 : 46, top + LANE / 2);
-    pen.fillStyle = this.ink.soft;
-    const short = ["comp", "comm", "mem"];
-    this.data.lanes.forEach((name, lane) => {
-      const y = top + lane * LANE;
-      const label = small ? short[lane] : ["compute", "comm.", "memory"][lane];
-      pen.textAlign = "right";
-      pen.fillStyle = this.ink.soft;
-      pen.font = "11px system-ui, sans-serif";
-      pen.fillText(label, this.left - 6, y + LANE / 2);
-      this.drawLane(pen, rank, lane, y);
-    });
-    const below = top + this.data.lanes.length * LANE;
-    if (rank.depth) pen.fillText("NVTX", this.left - 6, below + RANGE / 2);
-    pen.textAlign = "left";
-    rank.ranges.forEach((list, level) =>
-      this.drawEvents(pen, list, below + level * RANGE + 1, RANGE - 2, this.ink.ranges[level]));
-    this.drawSteps(pen, rank, top);
-  }
-
-  drawSteps(pen, rank, top) {
-    const high = this.block - GAP;
-    pen.fillStyle = this.ink.soft;
-    const rows = rank.stepStart.length, perStep = (this.x(this.data.end) - this.x(0)) / (rows || 1);
-    if (perStep > 6) {
-      pen.globalAlpha = 0.55;
-      for (let row = 0; row < rows; row++) {
-        const x = this.x(rank.stepStart[row]);
-        if (x >= this.left && x <= this.left + this.width) pen.fillRect(x, top - 1, 1, high);
-      }
-      pen.globalAlpha = 1;
-    }
-    if (rank.exact[2]) return;
-    const from = Math.max(this.x(rank.exact[0]), this.left);
-    const to = Math.min(this.x(rank.exact[1]), this.left + this.width);
-    pen.strokeStyle = this.ink.text;
-    pen.setLineDash([4, 3]);
-    if (to > from) pen.strokeRect(from, top - 2, to - from, high);
-    pen.setLineDash([]);
-  }
-
-  binned(rank) { return (this.t1 - this.t0) / this.width >= rank.width; }
-
-  drawLane(pen, rank, lane, y) {
-    const colour = this.ink.lanes[lane];
-    pen.save();
-    pen.beginPath();
-    pen.rect(this.left, y, this.width, LANE);
-    pen.clip();
-    if (this.binned(rank)) this.drawBins(pen, rank, lane, y, colour, -Infinity, Infinity);
-    else {
-      this.drawBins(pen, rank, lane, y, colour, -Infinity, rank.exact[0]);
-      this.drawBins(pen, rank, lane, y, colour, rank.exact[1], Infinity);
-      // The bars of waiting stand over those of communication, and have labels of their own.
-      this.drawEvents(pen, rank.lanes[lane], y + 1, LANE - 2, colour, lane !== 1);
-    }
-    if (lane === 1) this.drawWaits(pen, rank.waits, y);
-    pen.restore();
-  }
-
-  drawWaits(pen, waits, y) {
-    pen.fillStyle = this.ink.wait;
-    let row = Math.max(0, firstAfter(waits.end, this.t0));
-    for (; row < waits.start.length && waits.start[row] < this.t1; row++) {
-      const x = Math.max(this.x(waits.start[row]), this.left);
-      const wide = Math.min(this.x(waits.end[row]), this.left + this.width) - x;
-      if (wide < 0.8) continue;
-      pen.fillStyle = this.ink.wait;
-      pen.fillRect(x, y + 1, wide, LANE - 2);
-      if (wide > 34) this.label(pen, "waiting", x + 3, y + LANE / 2, wide - 6, "#fff");
-    }
-  }
-
-  drawBins(pen, rank, lane, y, colour, from, to) {
-    const bins = rank.bins[lane], width = rank.width, first = rank.first;
-    const low = Math.max(this.t0, from, first), high = Math.min(this.t1, to);
-    const step = Math.max((this.t1 - this.t0) / this.width, width);
-    pen.fillStyle = colour;
-    for (let time = low; time < high; time += step) {
-      const one = Math.max(0, Math.floor((time - first) / width));
-      const other = Math.min(bins.length, Math.max(one + 1, Math.floor((time + step - first) / width)));
-      let sum = 0;
-      for (let bin = one; bin < other; bin++) sum += bins[bin];
-      if (!sum) continue;
-      const high2 = Math.max(1.5, (LANE - 2) * (sum / (255 * (other - one))));
-      const x = this.x(time);
-      pen.fillRect(x, y + LANE - 1 - high2, Math.max(1, this.x(time + step) - x + 0.3), high2);
-    }
-  }
-
-  drawEvents(pen, list, y, height, colour, named = true) {
-    const scale = this.width / (this.t1 - this.t0);
-    let row = firstAfter(list.start, this.t0 - list.most), filled = -1;
-    for (; row < list.start.length && list.start[row] < this.t1; row++) {
-      const x = Math.max(this.x(list.start[row]), this.left);
-      const to = Math.min(this.x(list.end[row]), this.left + this.width);
-      if (to < this.left || (to <= filled && to - x < 1)) continue;
-      const wide = Math.max(to - x, 0.7);
-      pen.fillStyle = colour;
-      pen.fillRect(x, y, wide, height);
-      filled = x + wide;
-      if (wide > 5 && scale) {
-        pen.fillStyle = this.ink.card;
-        pen.fillRect(x + wide - 0.6, y, 0.6, height);
-      }
-      const label = this.data.names[list.name[row]];
-      if (named && wide > 34) this.label(pen, label, x + 3, y + height / 2, wide - 6, this.on(colour));
-    }
-  }
-
-  // Black or white, whichever reads better on a colour (#rrggbb).
-  on(colour) {
-    const [r, g, b] = [1, 3, 5].map((at) => parseInt(colour.slice(at, at + 2), 16) / 255);
-    return 0.21 * r ** 2.2 + 0.72 * g ** 2.2 + 0.07 * b ** 2.2 > 0.22 ? "#111" : "#fff";
-  }
-
   label(pen, text, x, y, room, colour) {
     pen.fillStyle = colour;
     pen.font = "11px system-ui, sans-serif";
@@ -245,4 +186,32 @@ class Timeline {
     pen.textAlign = "left";
     pen.fillText(short, x, y + 0.5, room);
   }
+}
+
+const rgb = (colour) => [1, 3, 5].map((at) => parseInt(colour.slice(at, at + 2), 16));
+
+// Black or white, whichever reads better on a colour (#rrggbb).
+function on(colour) {
+  const [r, g, b] = rgb(colour).map((value) => value / 255);
+  return 0.21 * r ** 2.2 + 0.72 * g ** 2.2 + 0.07 * b ** 2.2 > 0.22 ? "#111" : "#fff";
+}
+
+function mixed(colour, other, part) {
+  const to = rgb(other.length === 4 ? other.replace(/[^#]/g, "$&$&") : other);
+  return `rgb(${rgb(colour).map((value, at) => Math.round(value + (to[at] - value) * part)).join(",")})`;
+}
+
+// Stripes, so that waiting is told from moving data without its colour too.
+function hatched(colour) {
+  const tile = new OffscreenCanvas(10, 10), pen = tile.getContext("2d");
+  pen.fillStyle = colour;
+  pen.fillRect(0, 0, 10, 10);
+  pen.strokeStyle = "#0005";
+  pen.lineWidth = 2.5;
+  for (const at of [-5, 5, 15]) {
+    pen.moveTo(at - 6, 11);
+    pen.lineTo(at + 6, -1);
+  }
+  pen.stroke();
+  return pen.createPattern(tile, "repeat");
 }

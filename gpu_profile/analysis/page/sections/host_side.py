@@ -16,11 +16,12 @@ from gpu_profile.analysis.nsys_tables.osrt_sum import OSRT_SUM
 from gpu_profile.analysis.page.events import (
     LANES,
     Budget,
-    Marks,
     RankPicture,
     draw_pictures,
     ranges_of,
 )
+from gpu_profile.analysis.page.host_rows import HostRows
+from gpu_profile.analysis.page.marks import NO_MARKS
 from gpu_profile.analysis.store.database import Database
 from gpu_profile.analysis.store.schema import KERNEL, MEMCPY
 from gpu_profile.analysis.tables.analysis import Analysis, Scope
@@ -28,7 +29,6 @@ from gpu_profile.table import Table
 
 NO_DEVICE = -1
 _NONE = np.empty(0, np.int64)
-_NO_MARKS = Marks(_NONE, _NONE, _NONE, _NONE, ())
 
 
 def all_pictures(database: Database, scope: Scope, budget: Budget) -> list[RankPicture]:
@@ -55,9 +55,10 @@ def _draw_host_picture(rank: int, ranges: Ranges, offset: int) -> RankPicture:
         busy=np.zeros((len(LANES), 1), np.uint8),
         exact_start=start,
         exact_end=end,
-        events=_NO_MARKS,
+        events=NO_MARKS,
         ranges=marks,
         ranges_left_out=left_out,
+        host=HostRows(),
         steps_start=steps[0] + offset,
         steps_end=steps[1] + offset,
         total_events=0,

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 
 from gpu_profile.analysis.findings.diagnosis import Diagnosis
-from gpu_profile.analysis.findings.finding import Finding, format_ranks
+from gpu_profile.analysis.findings.finding import Finding, Place, format_ranks
 from gpu_profile.analysis.findings.overview import Overview
 from gpu_profile.analysis.findings.table import RULES
 from gpu_profile.analysis.page.charts import Bar, BarPart, draw_ranking, draw_stacked, step_lines
@@ -134,9 +134,18 @@ def _render_finding(place: int, finding: Finding, everyone: str) -> str:
         ),
         render_tag("span", render_text(gain), class_="gain"),
     )
+    lead = render_place(finding.place) if finding.place else ""
     evidence = render_tag("ul", *(render_tag("li", render_text(line)) for line in finding.evidence))
     advice = render_tag("p", render_tag("b", "Try: "), render_text(finding.advice), class_="advice")
-    return render_tag("li", head, evidence, advice)
+    return render_tag("li", head, evidence, advice, lead)
+
+
+def render_place(place: Place) -> str:
+    """A link to a place in the timeline; places.js reads it."""
+    start, end = place.start / 1e6, place.end / 1e6
+    where = f"#at&rank={place.rank}&from={start:.6f}&to={end:.6f}"
+    link = render_tag("a", "Show it in the timeline", href=where)
+    return render_tag("p", link, class_="lead")
 
 
 def render_breakdown(table: Table, is_alone: bool = False) -> str:

@@ -5,14 +5,12 @@ import json
 import numpy as np
 import pytest
 
-from gpu_profile.analysis.page.events import Marks, RankPicture
+from gpu_profile.analysis.page.events import RankPicture
+from gpu_profile.analysis.page.host_rows import HostRows
 from gpu_profile.analysis.page.html_text import redact_table
-from gpu_profile.analysis.page.timeline_data import (
-    MOST_NAMES,
-    OTHER_NAMES,
-    timeline_data,
-    timeline_part,
-)
+from gpu_profile.analysis.page.marks import Marks
+from gpu_profile.analysis.page.timeline_data import MOST_NAMES, OTHER_NAMES, timeline_data
+from gpu_profile.analysis.page.timeline_part import timeline_part
 from gpu_profile.analysis.scrub.redactor import Redactor
 from gpu_profile.table import Column, Table
 
@@ -50,12 +48,13 @@ def test_the_timeline_lists_so_many_names(names: int, listed: int) -> None:
         end=names,
         width=1,
         first=0,
-        busy=np.zeros((3, 1), np.uint8),
+        busy=np.zeros((5, 1), np.uint8),
         exact_start=0,
         exact_end=names,
         events=marks,
         ranges=make_marks(0),
         ranges_left_out=0,
+        host=HostRows(),
         steps_start=none,
         steps_end=none,
         total_events=names,

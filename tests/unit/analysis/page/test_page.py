@@ -94,7 +94,11 @@ def test_it_nests_and_needs_nothing_from_elsewhere(html: str) -> None:
     page = Checked(html)
     assert len(page.ids) == len(set(page.ids))
     assert all(link.startswith(("#", "data:")) for link in page.links)
-    assert {link[1:] for link in page.links if link.startswith("#")} <= set(page.ids)
+    places = [link for link in page.links if link.startswith("#at&")]
+    assert len(places) == 3
+    assert all(re.fullmatch(r"#at&rank=\d&from=[\d.]+&to=[\d.]+", place) for place in places)
+    rest = {link[1:] for link in page.links if link.startswith("#")} - {at[1:] for at in places}
+    assert rest <= set(page.ids)
     assert not re.search(r"https?://", html)
 
 

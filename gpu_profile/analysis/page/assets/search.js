@@ -1,0 +1,70 @@
+// Search the events of all ranks by their names; step through what was found, by time.
+"use strict";
+// The codes of the names that hold all words, or that are `exact`ly one name.
+function matchNames(data, text, exact) {
+  const words = text.toLowerCase().split(/\s+/).filter(Boolean);
+  return Uint8Array.from(data.names, (name, code) => {
+    if (exact) return Number(name === text || data.short[code] === text);
+    const low = name.toLowerCase();
+    return Number(words.every((word) => low.includes(word)));
+  });
+}
+
+// {start, end, row} of the events of a list that were found; `row` is their place in the list.
+function hitsOf(list, found) {
+  let count = 0;
+  for (const code of list.name) count += found[code];
+  const hits = { start: new Float64Array(count), end: new Float64Array(count),
+    row: new Uint32Array(count) };
+  for (let row = 0, to = 0; row < list.name.length; row++) {
+    if (!found[list.name[row]]) continue;
+    hits.start[to] = list.start[row];
+    hits.end[to] = list.end[row];
+    hits.row[to++] = row;
+  }
+  return hits;
+}
+
+function search(timeline, text, exact = false) {
+  timeline.hits = new Map();
+  timeline.found = text.trim() ? matchNames(timeline.data, text, exact) : null;
+  let count = 0, total = 0;
+  const ranks = new Set();
+  for (const rank of timeline.found ? timeline.data.ranks : []) {
+    for (const row of timeline.rows) {
+      for (const list of listsOf(rank, row)) {
+        const hits = hitsOf(list, timeline.found);
+        if (!hits.start.length) continue;
+        timeline.hits.set(list, hits);
+        count += hits.start.length;
+        ranks.add(rank);
+        for (let at = 0; at < hits.start.length; at++) total += hits.end[at] - hits.start[at];
+      }
+    }
+  }
+  timeline.draw();
+  return { count, total, ranks: ranks.size };
+}
+
+// The next event found behind the chosen one (or the view's begin), or the one before it.
+function nextHit(timeline, forward) {
+  const { picked } = timeline, from = picked ? picked.start : timeline.t0;
+  const order = timeline.data.ranks.flatMap((rank) => timeline.rows.flatMap((row) =>
+    listsOf(rank, row).map((list) => ({ rank, row, list }))));
+  const here = picked ? order.findIndex((one) => one.list === picked.list) : -1;
+  let best = null;
+  order.forEach((one, place) => {
+    const hits = timeline.hits.get(one.list);
+    if (!hits) return;
+    // Of events that start at one time, those of later rows are behind.
+    const own = picked && one.list === picked.list;
+    const first = own ? firstAfter(hits.row, picked.at + (forward ? 1 : 0))
+      : firstAfter(hits.start, place > here ? from : from + 1);
+    const at = forward ? first : first - 1;
+    if (at < 0 || at >= hits.start.length) return;
+    const time = hits.start[at];
+    const better = !best || (forward ? time < best.start : time >= best.start);
+    if (better) best = { ...one, at: hits.row[at], start: time, end: hits.end[at] };
+  });
+  return best;
+}

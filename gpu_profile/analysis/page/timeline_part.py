@@ -1,0 +1,115 @@
+"""The HTML of the timeline: its controls, its canvas, and its data."""
+
+from collections.abc import Callable, Sequence
+
+from gpu_profile.analysis.page.events import RankPicture
+from gpu_profile.analysis.page.parts import render_legend, render_tag, render_text
+from gpu_profile.analysis.page.path_rows import PathOf
+from gpu_profile.analysis.page.timeline_data import (
+    MOST_NAMES,
+    Edges,
+    WaitsOf,
+    is_on_gpus,
+    timeline_data,
+)
+from gpu_profile.printable import name_program
+
+
+def timeline_part(
+    ranks: Sequence[RankPicture],
+    waits: WaitsOf,
+    redact: Callable[[str], str],
+    windows: Edges = (),
+    paths: PathOf | None = None,
+) -> str:
+    """The HTML of the timeline: its controls, its canvas, and its data."""
+    facts, block = timeline_data(ranks, waits, redact, windows, paths or {})
+    return (
+        _CONTROLS
+        + (render_legend(_LEGEND) if is_on_gpus(ranks) else "")
+        + _DRAWING
+        + _format_note(ranks, paths or {})
+        + _render_data("application/json", "facts", facts)
+        + _render_data("text/plain", "data", block)
+    )
+
+
+def _on_gpus(ranks: Sequence[RankPicture]) -> bool:
+    return any(rank.total_events for rank in ranks)
+
+
+def _render_data(kind: str, name: str, content: str) -> str:
+    escaped = content.replace("<", "\\u003c")
+    return f'<script type="{kind}" id="timeline-{name}">{escaped}</script>\n'
+
+
+def _format_note(ranks: Sequence[RankPicture], paths: PathOf) -> str:
+    """What the timeline holds, and what of it was left out."""
+    count = sum(len(rank.events.start) for rank in ranks)
+    total = sum(rank.total_events for rank in ranks)
+    said = [f"{count:,} of {total:,} GPU operations are kept one by one"]
+    if not total:
+        said = ["No GPU work in these reports: NVTX ranges only"]
+    if count < total:
+        said[0] += ", in the framed stretch; elsewhere their time is summed in bins"
+    said += [f"{left:,} {what} are left out" for left, what in _list_left_out(ranks) if left]
+    if max((len(rank.events.names) for rank in ranks), default=0) > MOST_NAMES:
+        said.append(f"names beyond the first {MOST_NAMES:,} are left out")
+    if paths:
+        said.append("the critical path is that of the steps that are replayed")
+    note = name_program(f"{'; '.join(said)}. All of them: invoke timeline.")
+    return render_tag("p", render_text(note), class_="note")
+
+
+def _list_left_out(ranks: Sequence[RankPicture]) -> tuple[tuple[int, str], ...]:
+    return (
+        (sum(one.host.calls_left_out for one in ranks), "short CUDA calls of that stretch"),
+        (sum(one.host.stacks_left_out for one in ranks), "short stretches of the host's functions"),
+        (sum(one.ranges_left_out for one in ranks), "short or deeply nested NVTX ranges"),
+    )
+
+
+_LEGEND = (
+    ("compute", "compute"),
+    ("transfer", "communication"),
+    ("wait", "waiting in it for another rank"),
+    ("memory", "copies and memsets"),
+    ("calls", "CUDA calls"),
+    ("stacks", "the host's functions and pauses"),
+)
+_CONTROLS = """
+<div class="tools">
+<button type="button" data-key="+" aria-label="Zoom in">+</button>
+<button type="button" data-key="-" aria-label="Zoom out">&minus;</button>
+<button type="button" data-key="ArrowLeft" aria-label="Earlier">&larr;</button>
+<button type="button" data-key="ArrowRight" aria-label="Later">&rarr;</button>
+<button type="button" data-key="0">All</button>
+<select id="timeline-step" aria-label="Go to a step"><option value="">Go to step</option></select>
+<select id="timeline-window" aria-label="Go to a window" hidden></select>
+<select id="timeline-ranks" aria-label="Ranks shown" hidden></select>
+<button type="button" id="timeline-host" aria-pressed="true" hidden>Host rows</button>
+<output id="timeline-view" aria-live="polite"></output>
+</div>
+<div class="tools">
+<input type="search" id="timeline-search" placeholder="Search events of all ranks"
+aria-label="Search the events of all ranks">
+<button type="button" id="timeline-before" aria-label="Event found before" disabled
+>&lsaquo;</button>
+<button type="button" id="timeline-after" aria-label="Next event found" disabled>&rsaquo;</button>
+<output id="timeline-found" aria-live="polite"></output>
+</div>
+"""
+_DRAWING = """
+<div class="time">
+<canvas class="axis" aria-hidden="true"></canvas>
+<div class="rows"><div class="tall"><canvas class="lanes" tabindex="0" role="img"
+aria-label="Timeline by rank: compute, communication, memory, the critical path, CUDA calls, the
+host's functions and NVTX ranges. Arrow keys move, plus and minus zoom, 0 shows all, N goes to the
+next event found. The time of each part is in the table of Where the time went."></canvas></div>
+</div>
+<div class="tip" hidden></div>
+</div>
+<p id="timeline-picked" class="picked" aria-live="polite" hidden></p>
+<noscript><p class="note">The timeline needs JavaScript; everything else on this page does not.
+</p></noscript>
+"""
