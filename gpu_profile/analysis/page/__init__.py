@@ -21,6 +21,7 @@ from gpu_profile.analysis.page.sections.host_side import all_pictures
 from gpu_profile.analysis.page.sections.modules import modules_part
 from gpu_profile.analysis.page.sections.report_facts import report_facts, run_facts
 from gpu_profile.analysis.page.timeline_data import waits_of
+from gpu_profile.analysis.replay.run_replay import Replay
 from gpu_profile.analysis.scrub.redactor import Redactor
 from gpu_profile.analysis.tables.analysis import Analysis
 from gpu_profile.analysis.timeline.path_track import list_stretches_of
@@ -67,13 +68,14 @@ def write_page(
     replay = replay_parts(parts, clock_error_ns)
     run_diagnosis = judge_run(parts, clock_error_ns, control_ms, replay).with_cost(cost)
     tell_findings(run_diagnosis)
-    data = _page_data(read, tables, run_diagnosis, clock_error_ns)
-    data = replace(data, paths=draw_path(list_stretches_of(replay)))
-    facts = {**(known or {}), **data.facts}
+    data = _page_data(read, tables, run_diagnosis, clock_error_ns, replay)
     windows = next((source.scope.edges for source in sources if source.scope.edges), ())
-    data = replace(data, title=title, facts=facts, refused=refused, windows=windows)
-    data = replace(data, redactor=redactor or data.redactor)
-    html = render_page(data).encode(errors="replace")  # a file's name may be no UTF-8
+    data = replace(
+        data, title=title, facts={**(known or {}), **data.facts}, refused=refused, windows=windows
+    )
+    html = render_page(replace(data, redactor=redactor or Redactor())).encode(
+        errors="replace"
+    )  # a file's name may be no UTF-8
     write_atomically(output, html)
     return _summarise_page(output, data, len(html))
 
@@ -83,6 +85,7 @@ def _page_data(
     tables: Mapping[str, Table],
     diagnosis: Diagnosis,
     clock_error_ns: int,
+    replay: Replay | str,
 ) -> PageData:
     """The data of the page that come from the reports."""
     ranks = join_pictures([answer[0] for answer in read])
@@ -96,7 +99,7 @@ def _page_data(
         counters=[answer[4] for answer in read],
         modules=[kernel for answer in read for kernel in answer[5]],
         sizes=comm_sizes(states, clock_error_ns),
-        paths={},
+        paths=draw_path(list_stretches_of(replay)),
         waits=waits_of(states, clock_error_ns, WAITS // max(1, len(ranks))),
         facts=run_facts([a[2] for a in read], len(ranks), clock_error_ns),
     )

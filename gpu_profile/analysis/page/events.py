@@ -115,7 +115,8 @@ def _draw_picture(
     chosen = np.flatnonzero((ops.start >= low) & (ops.end <= high))
     ranges, left_out = ranges_of(activity.ranges, offset)
     threads = find_threads(activity)
-    calls = draw_calls(activity, threads, (low, high), offset, budget.events)
+    # An operation has about two calls: its launch, and an event, a query or an attribute.
+    calls = draw_calls(activity, threads, (low, high), offset, 2 * budget.events)
     host = HostRows(*calls, *draw_stacks(activity, stacks, offset))
     return RankPicture(
         rank=activity.rank,

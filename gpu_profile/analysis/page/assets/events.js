@@ -36,20 +36,17 @@ function together(list, row, wide) {
 
 // Rectangles of one colour; neighbours that touch are one.
 class Pencil {
-  constructor(pen, y, height) {
-    Object.assign(this, { pen, y, height, from: 0, to: -1, colour: "" });
+  constructor(pen, y, height, colour) {
+    Object.assign(this, { pen, y, height, from: 0, to: -1 });
+    pen.fillStyle = colour;
   }
 
-  add(x, to, colour) {
-    if (colour === this.colour && x <= this.to + 0.5) {
+  add(x, to) {
+    if (x <= this.to + 0.5) {
       if (to > this.to) this.to = to;
       return;
     }
     this.flush();
-    if (colour !== this.colour) {
-      this.pen.fillStyle = colour;
-      this.colour = colour;
-    }
     this.from = x;
     this.to = to;
   }
@@ -60,23 +57,22 @@ class Pencil {
   }
 }
 
-// `paint`: {colour, faded, card, text, labelled}. Faded are those that a search did not find.
+// `paint`: {colour, text, labelled}.
 function drawEvents(timeline, pen, list, y, height, paint) {
-  const { t0, t1, left, width, found } = timeline, { start, end, name } = list;
+  const { t0, t1, left, width } = timeline, { start, name } = list;
   const scale = width / (t1 - t0), pixel = 1 / scale, right = left + width;
-  const pencil = new Pencil(pen, y, height), boxes = [];
+  const pencil = new Pencil(pen, y, height, paint.colour), boxes = [];
   let row = firstAfter(list.reach, t0);
   while (row < start.length && start[row] < t1) {
-    const [count, until] = found ? [1, end[row]] : together(list, row, pixel);
+    const [count, until] = together(list, row, pixel);
     const x = left + (start[row] - t0) * scale, to = left + (until - t0) * scale;
     if (to >= left) {
       const from = x < left ? left : x, wide = Math.min(to, right) - from;
-      const colour = found && !found[name[row]] ? paint.faded : paint.colour;
       if (wide > 5) {
-        pencil.add(from, from + wide - 0.6, colour);
+        pencil.add(from, from + wide - 0.6);
         pencil.flush();
-        if (wide > 34 && paint.labelled && colour === paint.colour) boxes.push([row, from, wide]);
-      } else pencil.add(from, from + Math.max(wide, 0.7), colour);
+        if (wide > 34 && paint.labelled) boxes.push([row, from, wide]);
+      } else pencil.add(from, from + Math.max(wide, 0.7));
     }
     row += count;
   }
@@ -114,12 +110,12 @@ function drawBins(timeline, pen, rank, lane, y, colour, from, to) {
 
 function drawWaits(timeline, pen, waits, y) {
   const { left, width, t1 } = timeline, labels = [];
-  const pencil = new Pencil(pen, y + 1, LANE - 2);
+  const pencil = new Pencil(pen, y + 1, LANE - 2, timeline.ink.wait);
   for (let row = firstAfter(waits.end, timeline.t0); row < waits.start.length && waits.start[row] < t1; row++) {
     const x = Math.max(timeline.x(waits.start[row]), left);
     const wide = Math.min(timeline.x(waits.end[row]), left + width) - x;
     if (wide < 0.8) continue;
-    pencil.add(x, x + wide, timeline.ink.wait);
+    pencil.add(x, x + wide);
     if (wide > 34) labels.push([x, wide]);
   }
   pencil.flush();

@@ -59,46 +59,29 @@ function drawRank(timeline, pen, rank, top) {
   pen.restore();
 }
 
+// Where a search is on, what it did not find is faded, and what it found is drawn over it.
 function drawRow(timeline, pen, rank, row, y) {
-  const { ink } = timeline;
-  if (row.kind === "path") {
-    rank.path.forEach((list, kind) => {
-      drawEvents(timeline, pen, list, y + 1, row.high - 2, ink.paints[timeline.data.pathKinds[kind]]);
-    });
-    return;
-  }
-  const paint = ink.paints[row.colour];
-  if (row.kind !== "lane") {
-    for (const list of listsOf(rank, row)) drawEvents(timeline, pen, list, y + 1, row.high - 2, paint);
-    return;
-  }
-  const list = rank.lanes[row.level], binned = timeline.binned(rank);
-  // What a search found is drawn over faded bins, as far as single operations are kept.
-  const colour = timeline.found ? paint.faded : paint.colour;
-  const exact = binned ? [Infinity, Infinity] : rank.exact;
-  drawBins(timeline, pen, rank, row.level, y, colour, -Infinity, exact[0]);
-  if (binned) {
-    if (timeline.found) drawFound(timeline, pen, rank, row, y);
-  } else {
-    drawBins(timeline, pen, rank, row.level, y, colour, exact[1], Infinity);
-    // The bars of waiting stand over those of communication, and have labels of their own.
-    drawEvents(timeline, pen, list, y + 1, LANE - 2, { ...paint, labelled: row.level !== 1 });
-  }
-  if (row.level === 1 && !timeline.found) drawWaits(timeline, pen, rank.waits, y);
+  const { ink, found } = timeline, faded = (paint) => (found ? paint.faded : paint);
+  if (row.kind === "lane") drawLane(timeline, pen, rank, row, y, faded(ink.paints[row.colour]));
+  listsOf(rank, row).forEach((list, kind) => {
+    const paint = ink.paints[row.kind === "path" ? timeline.data.pathKinds[kind] : row.colour];
+    if (row.kind !== "lane") drawEvents(timeline, pen, list, y + 1, row.high - 2, faded(paint));
+    const hits = timeline.hits.get(list);
+    if (hits) drawEvents(timeline, pen, hits, y + 1, row.high - 2, paint);
+  });
 }
 
-// Over bins: a tick for each pixel with an event that the search found.
-function drawFound(timeline, pen, rank, row, y) {
-  const hits = timeline.hits.get(rank.lanes[row.level]);
-  if (!hits) return;
-  const { start, end } = hits, pencil = new Pencil(pen, y + 1, LANE - 2);
-  const pixel = (timeline.t1 - timeline.t0) / timeline.width;
-  for (let at = firstAfter(start, timeline.t0); at < start.length && start[at] < timeline.t1;) {
-    const x = timeline.x(start[at]);
-    pencil.add(x, Math.max(timeline.x(end[at]), x + 1), timeline.ink.paints[row.colour].colour);
-    at = Math.max(at + 1, firstAfter(start, start[at] + pixel));
+function drawLane(timeline, pen, rank, row, y, paint) {
+  const binned = timeline.binned(rank), waits = row.level === 1 && !timeline.found;
+  const [first, last] = binned ? [Infinity, Infinity] : rank.exact;
+  drawBins(timeline, pen, rank, row.level, y, paint.colour, -Infinity, first);
+  if (!binned) {
+    drawBins(timeline, pen, rank, row.level, y, paint.colour, last, Infinity);
+    // The bars of waiting stand over those of communication, and have labels of their own.
+    const own = { ...paint, labelled: paint.labelled && row.level !== 1 };
+    drawEvents(timeline, pen, rank.lanes[row.level], y + 1, LANE - 2, own);
   }
-  pencil.flush();
+  if (waits) drawWaits(timeline, pen, rank.waits, y);
 }
 
 function drawSteps(timeline, pen, rank, top) {

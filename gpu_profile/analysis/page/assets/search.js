@@ -10,19 +10,20 @@ function matchNames(data, text, exact) {
   });
 }
 
-// {start, end, row} of the events of a list that were found; `row` is their place in the list.
+// The events of a list that were found, as a list; `row` is their place in the first one.
 function hitsOf(list, found) {
   let count = 0;
   for (const code of list.name) count += found[code];
   const hits = { start: new Float64Array(count), end: new Float64Array(count),
-    row: new Uint32Array(count) };
+    name: new Uint32Array(count), row: new Uint32Array(count) };
   for (let row = 0, to = 0; row < list.name.length; row++) {
     if (!found[list.name[row]]) continue;
     hits.start[to] = list.start[row];
     hits.end[to] = list.end[row];
+    hits.name[to] = list.name[row];
     hits.row[to++] = row;
   }
-  return hits;
+  return count ? indexed(hits) : undefined;
 }
 
 function search(timeline, text, exact = false) {
@@ -34,7 +35,7 @@ function search(timeline, text, exact = false) {
     for (const row of timeline.rows) {
       for (const list of listsOf(rank, row)) {
         const hits = hitsOf(list, timeline.found);
-        if (!hits.start.length) continue;
+        if (!hits) continue;
         timeline.hits.set(list, hits);
         count += hits.start.length;
         ranks.add(rank);

@@ -53,7 +53,8 @@ class Timeline {
       range0: "s3", range1: "s6", range2: "s5" };
     for (const [key, name] of Object.entries(names)) {
       const own = colour(name);
-      paints[key] = { colour: own, faded: mixed(own, card, 0.78), text: on(own), labelled: true };
+      const faded = { colour: mixed(own, card, 0.78), text: "", labelled: false };
+      paints[key] = { colour: own, faded, text: on(own), labelled: true };
     }
     this.ink = { text: colour("ink"), soft: colour("soft"), line: colour("line"), card,
       accent: colour("accent"), wait: hatched(colour("wait")), paints };

@@ -41,46 +41,37 @@ STATES = {
 
 def render_overview(tables: Mapping[str, Table], facts_of_run: Overview) -> str:
     """The most important figures. Their shares do not include start-up."""
-    breakdown, steps = tables["temporal_breakdown"], tables["step_sum"]
+    breakdown, is_alone = tables["temporal_breakdown"], facts_of_run.is_alone
     if not breakdown.rows:
         return ""
     spans = sum(map(read_number, breakdown.column("Span"))) or 1.0
 
-    def share(prefix: str) -> float:
+    def share(prefix: str) -> str:
         names = [name for name in STATES if name.startswith(prefix)]
-        return sum(sum(map(read_number, breakdown.column(name))) for name in names) / spans
+        time = sum(sum(map(read_number, breakdown.column(name))) for name in names)
+        return format_percent(time / spans)
 
-    is_alone = facts_of_run.is_alone
-    waiting = "Waiting for GPUs" if is_alone else "Waiting for ranks"
-    middles = [read_number(cell) for cell in steps.column("Med") if cell is not None]
-    step = ("none", "found")
-    if middles:
-        whose = "median" if is_alone else "median of the slowest rank"
-        step = (format_duration(max(middles)), whose)
     start_up = facts_of_run.start_up
     starting = [("Start-up", f"{start_up.seconds:.1f} s", "not counted beside")] if start_up else []
+    waiting = "Waiting for GPUs" if is_alone else "Waiting for ranks"
     return render_figures(
         (
             *starting,
-            ("Step", *step),
-            (
-                "Compute",
-                format_percent(share("Compute")),
-                "of the time" if is_alone else "of the ranks' time",
-            ),
-            (
-                waiting,
-                format_percent(share("Exposed Comm Wait")),
-                "exposed communication",
-            ),
-            (
-                "Moving data",
-                format_percent(share("Exposed Comm Transfer")),
-                "exposed communication",
-            ),
-            ("Idle", format_percent(share("Idle")), "no GPU work at all"),
+            ("Step", *_describe_step(tables["step_sum"], is_alone)),
+            ("Compute", share("Compute"), "of the time" if is_alone else "of the ranks' time"),
+            (waiting, share("Exposed Comm Wait"), "exposed communication"),
+            ("Moving data", share("Exposed Comm Transfer"), "exposed communication"),
+            ("Idle", share("Idle"), "no GPU work at all"),
         )
     )
+
+
+def _describe_step(steps: Table, is_alone: bool) -> tuple[str, str]:
+    """The step's time and what it is: ("15.4 ms", "median of the slowest rank")."""
+    middles = [read_number(cell) for cell in steps.column("Med") if cell is not None]
+    if not middles:
+        return "none", "found"
+    return format_duration(max(middles)), "median" if is_alone else "median of the slowest rank"
 
 
 def render_findings(diagnosis: Diagnosis, facts_of_run: Sequence[str]) -> str:
