@@ -58,24 +58,21 @@ def write_page(
     that cannot be read is named by `notify` and on the page. If none can be read, its error is
     raised.
     """
-    analyses = page_analyses(len(sources))
     answers = collect_partials(
-        sources, analyses, scheduler=scheduler, workers=workers, notify=notify
+        sources, page_analyses(len(sources)), scheduler=scheduler, workers=workers, notify=notify
     )
     tables, refused = _tables(sources, answers, notify)
     read = [answer for answer in answers if isinstance(answer, list)]
-    parts = [answer[1] for answer in read]
-    replay = replay_parts(parts, clock_error_ns)
-    run_diagnosis = judge_run(parts, clock_error_ns, control_ms, replay).with_cost(cost)
+    replay = replay_parts([answer[1] for answer in read], clock_error_ns)
+    judged = judge_run([answer[1] for answer in read], clock_error_ns, control_ms, replay)
+    run_diagnosis = judged.with_cost(cost)
     tell_findings(run_diagnosis)
     data = _page_data(read, tables, run_diagnosis, clock_error_ns, replay)
     windows = next((source.scope.edges for source in sources if source.scope.edges), ())
-    data = replace(
-        data, title=title, facts={**(known or {}), **data.facts}, refused=refused, windows=windows
-    )
-    html = render_page(replace(data, redactor=redactor or Redactor())).encode(
-        errors="replace"
-    )  # a file's name may be no UTF-8
+    facts = {**(known or {}), **data.facts}
+    data = replace(data, title=title, facts=facts, refused=refused, windows=windows)
+    text = render_page(replace(data, redactor=redactor or Redactor()))
+    html = text.encode(errors="replace")  # a file's name may be no UTF-8
     write_atomically(output, html)
     return _summarise_page(output, data, len(html))
 
