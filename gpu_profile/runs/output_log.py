@@ -27,7 +27,8 @@ _NSYS = re.compile(
 )
 """Lines that nsys prints about the report that it writes."""
 _STARTER = re.compile(
-    rf"{_FROM}(profile\.py: rank \d+( ended|: nsys wrote no report: --steps )"
+    rf"{_FROM}(profile\.py: rank \d+( ended|: the recording ended"
+    r"|: nsys wrote no report: --steps )"
     r"|gpu-profile: \S+ ended with \d+; )|srun: "
     r"|unexpected EOF$|[Ee]rror from daemon in stream"
     r"|slurmstepd-(?!\S+ error: pyxis:\s+(\[ERROR\]|curl:|--container-))"

@@ -43,6 +43,11 @@ Generated:
             "profile.py: rank 0: nsys wrote no report: --steps 3:6: it made no step of PyTorch\n",
             "python: can't open file 'x.py'",
         ),
+        (
+            "CUDA out of memory\n"
+            "[1] profile.py: rank 1: the recording ended behind step 119; the program goes on\n",
+            "CUDA out of memory",
+        ),
         ("srun: error: n1: task 0: Killed\nGenerated:\n", "srun: error: n1: task 0: Killed"),
         ("why\nGenerated:\n    /wd/a b #1/rank0.h.nsys-rep\n", "why"),
         ("one\ntwo \n\n", "two"),
