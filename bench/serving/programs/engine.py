@@ -12,7 +12,7 @@ Variants, which are no causes:
 
     eager         no CUDA graph at all
     speculative   tokens are drafted by the first layers, and verified
-    overlap       the tokens of an iteration are read when the next one was launched
+    healthy       the tokens of an iteration are read when the next one was launched
     elsewhere     prompts are read on another GPU: what comes here only decodes
 """
 
@@ -26,7 +26,7 @@ from model import CachedGpt
 from passes import CHUNK, LONGEST, SIZES, SLOTS, Passes
 
 CAUSES = ("host_gap", "detokenize", "long_prefill", "graph_miss", "small_copies")
-VARIANTS = ("eager", "speculative", "overlap", "elsewhere")
+VARIANTS = ("eager", "speculative", "healthy", "elsewhere")
 GAP_S, WORDS = 0.002, 400
 
 
@@ -96,7 +96,7 @@ class Engine:
         if not prompts and not decoding and self.flying is None:
             return False
         launched = self._launch(prompts, decoding) if prompts or decoding else None
-        if self.cause == "overlap":
+        if self.cause == "healthy":
             launched, self.flying = self.flying, launched
             if launched:
                 self._tell(launched, _read(launched))
@@ -127,7 +127,7 @@ class Engine:
             launched.requests = [one for one in launched.requests if not one.reads]
             for one in launched.requests:
                 one.issued += 1
-            if self.cause == "overlap":
+            if self.cause == "healthy":
                 return _copy_later(launched)
             tokens = _read(launched)
         self._tell(launched, tokens)

@@ -1,16 +1,17 @@
 """Serve the engine over HTTP on loopback, and load it with a closed loop.
 
-    python3 bench/serving/programs/server.py --out DIR [--turns healthy,host_gap] [--repeat 3]
+    python3 bench/serving/programs/server.py --out DIR [--turns base,host_gap] [--repeat 3]
 
 DIR gets steps.jsonl (the engine's own log, which ../score.py holds against a recording),
 requests.jsonl (for `diagnose --requests`), and turns.jsonl: what an iteration took in each turn.
-A turn is `healthy`, one of the planted causes or variants of engine.py, or `two_models`: two
+A turn is `base`, which reads the tokens of an iteration before it launches the next one; `healthy`,
+which overlaps both; one of the planted causes or variants of engine.py; or `two_models`: two
 engines in one process. To record one:
 
     ./inv profile --on host --name healthy -- python3 bench/serving/programs/server.py --out DIR
     ./inv diagnose --run healthy --requests DIR/requests.jsonl
 
-`--windows` begins and ends a recording of `--capture-range=cudaProfilerApi` around each turn.
+`--window` begins and ends a recording of `--capture-range=cudaProfilerApi` around the turns.
 """
 
 import argparse
@@ -21,7 +22,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from itertools import pairwise
 from multiprocessing import Pipe
 from multiprocessing.connection import Connection
@@ -30,8 +31,8 @@ from pathlib import Path
 import torch
 from engine import CAUSES, VARIANTS, Engine, Request
 
-HEALTHY, TWO_MODELS = "healthy", "two_models"
-TURNS = (HEALTHY, *CAUSES, *VARIANTS, TWO_MODELS)
+BASE, TWO_MODELS = "base", "two_models"
+TURNS = (BASE, *CAUSES, *VARIANTS, TWO_MODELS)
 IDLE_S = 0.001
 
 
@@ -93,16 +94,17 @@ def _take_turns(chosen: argparse.Namespace) -> None:
     steps = (chosen.out / "steps.jsonl").open("w")
     asked = (chosen.out / "requests.jsonl").open("w")
     turns = (chosen.out / "turns.jsonl").open("w")
+    stack = ExitStack()
+    stack.enter_context(_window(chosen.window))
     for turn in range(chosen.repeat):
         for name in names:
             serving = engines[1:] if name == TWO_MODELS else engines[:1]
             for engine in serving:
-                engine.cause = "" if name in (HEALTHY, TWO_MODELS) else name
+                engine.cause = "" if name in (BASE, TWO_MODELS) else name
                 engine.lines.clear()
-            with _window(chosen.windows):
-                start = time.time()
-                answered = serve_load(serving, api, chosen.requests, chosen.users)
-                seconds = time.time() - start
+            start = time.time()
+            answered = serve_load(serving, api, chosen.requests, chosen.users)
+            seconds = time.time() - start
             lines = sorted(
                 (line for engine in serving for line in engine.lines), key=lambda one: one["start"]
             )
@@ -113,6 +115,7 @@ def _take_turns(chosen: argparse.Namespace) -> None:
             found = {**named, **sum_up(lines), "tokens_a_second": rate}
             print(json.dumps(found), file=turns, flush=True)
             print(f"{name}: {len(answered)} requests, {rate:.1f} tokens a second", flush=True)
+    stack.close()
     api.close()
     process.wait(10)
 
@@ -120,13 +123,13 @@ def _take_turns(chosen: argparse.Namespace) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--device", default="cuda", help="cuda or cpu")
-    parser.add_argument("--turns", default=HEALTHY, help=", ".join(TURNS))
+    parser.add_argument("--turns", default="healthy", help=", ".join(TURNS))
     parser.add_argument("--repeat", type=int, default=1)
-    parser.add_argument("--windows", action="store_true")
+    parser.add_argument("--window", action="store_true")
     parser.add_argument("--requests", type=int, default=48)
     parser.add_argument("--warmup", type=int, default=16, help="requests before the turns")
     parser.add_argument("--users", type=int, default=16)
-    parser.add_argument("--layers", type=int, default=32)
+    parser.add_argument("--layers", type=int, default=24)
     parser.add_argument("--width", type=int, default=1024)
     parser.add_argument("--no-marks", action="store_true", help="as an engine that marks nothing")
     parser.add_argument("--out", type=Path, required=True)
