@@ -88,9 +88,10 @@ def test_a_deployment_is_recorded_three_times_while_it_serves(cluster: Cluster) 
     assert len(cluster.reports()) == 6, fetched.stderr
 
 
-def test_both_workers_of_an_mpijob_are_recorded(cluster: Cluster) -> None:
+@pytest.mark.parametrize("launcher", ["mpijob", "pytorchjob"])
+def test_both_workers_of_a_job_are_recorded(cluster: Cluster, launcher: str) -> None:
     armed = ("--record=manual", "--trace=osrt")
-    handle = cluster.started("mpijob", *armed, "--", "python3", "-c", TURNS)
+    handle = cluster.started(launcher, *armed, "--", "python3", "-c", TURNS)
     cluster.wait_for("turn", handle, ranks=4)
     done = cluster.invoke("record", f"--job={handle}", "--seconds=1")
     assert done.returncode == 0, done.stderr
@@ -98,3 +99,38 @@ def test_both_workers_of_an_mpijob_are_recorded(cluster: Cluster) -> None:
     assert cluster.invoke("status", f"--job={handle}").stdout == "running\n"
     must(cluster.invoke("stop", f"--job={handle}"))
     must(cluster.invoke("fetch", f"--job={handle}", "--no-html"))
+
+
+PYTORCHJOB = """apiVersion: kubeflow.org/v1
+kind: PyTorchJob
+metadata: {name: steps}
+spec:
+  pytorchReplicaSpecs:
+    Master: &replica
+      replicas: 1
+      restartPolicy: Never
+      template:
+        spec:
+          containers:
+            - name: pytorch
+              image: "IMAGE"
+              command: [python3, /train.py, --layers=1, --width=64, --steps=5000, --warmup=1]
+              env: [{name: OMP_NUM_THREADS, value: "1"}]
+    Worker: *replica
+"""
+
+
+def test_steps_of_a_users_own_pytorchjob_are_recorded(cluster: Cluster) -> None:
+    path = cluster.directory / "steps.yaml"
+    path.write_text(PYTORCHJOB.replace("IMAGE", cluster.image))
+    armed = ("--record=manual", "--trace=nvtx,osrt", "--detach")
+    handle = must(cluster.invoke("profile", f"--manifest={path}", *armed)).splitlines()[-1]
+    assert handle == f"pytorchjob://{cluster.namespace}/steps"
+    cluster.wait_for('"step_ms"', handle, ranks=1)
+    done = cluster.invoke("record", f"--job={handle}", "--steps=4")
+    assert done.returncode == 0, done.stderr
+    assert [row[:2] for row in _REPORT.findall(done.stdout)] == [("0", "1"), ("1", "1")]
+    assert done.stdout.count(" nvtx, ") == 2
+    must(cluster.invoke("stop", f"--job={handle}"))
+    fetched = must(cluster.invoke("fetch", f"--job={handle}", "--no-html", "--format=json"))
+    assert '"step' in fetched
