@@ -1,7 +1,7 @@
-"""A RayJob on a real cluster without KubeRay: the test makes its pods as KubeRay's documentation says.
+"""A RayJob on a real cluster without KubeRay: the test makes its pods, as KubeRay's pages say.
 
-Its image has no Ray. What stands for `ray start` is a program that starts another one, as the raylet
-does, and goes on until it is stopped.
+Its image has no Ray. What stands for `ray start` is a program that starts another one, as the
+raylet does, and goes on until it is stopped.
 """
 
 import json
