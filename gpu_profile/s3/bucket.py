@@ -1,5 +1,6 @@
 """Ask S3 with the credentials and endpoint that boto3 finds on this machine.
 
+    bucket.py check s3://BUCKET/PREFIX   whether the bucket is there, and credentials for it are
     bucket.py sign s3://BUCKET/KEY       {"numbers": [1], "several": false, "upload": ""} on stdin
     bucket.py complete s3://BUCKET/KEY   {"upload": …, "etags": […]} on stdin
     bucket.py abort s3://BUCKET/KEY      {"upload": …} on stdin
@@ -68,6 +69,22 @@ def _open_client(bucket: str) -> Any:  # noqa: ANN401 - boto3 has no types
     return boto3.client("s3", region_name=headers.get("x-amz-bucket-region"), config=config)
 
 
+def check_bucket(address: str) -> None:
+    """Raise BucketError without credentials, or without such a bucket.
+
+    403 is no answer: the right to list may lack where the right to write is there.
+    """
+    import boto3
+    from botocore.exceptions import ClientError
+
+    bucket, _ = split_address(address)
+    try:
+        boto3.client("s3").head_bucket(Bucket=bucket)
+    except ClientError as error:
+        if error.response["Error"]["Code"] == "404":
+            raise BucketError(f"there is no bucket {bucket}") from error
+
+
 def sign_parts(address: str, request: dict[str, Any]) -> dict[str, Any]:
     """Return `upload`, the id of an upload of several parts, a URL for each number, and `ca`."""
     bucket, key = split_address(address)
@@ -131,6 +148,8 @@ def _run(verb: str, address: str, *words: str) -> None:
         _pack(address, words)
     elif verb == "put":
         _upload(address, *words)
+    elif verb == "check":
+        check_bucket(address)
     else:
         request = json.load(sys.stdin)
         if verb == "sign":

@@ -47,6 +47,20 @@ def test_three_parts_of_a_report_are_one_object(store: Any, tmp_path: Path) -> N
     assert store.list_multipart_uploads(Bucket="reports").get("Uploads", []) == []
 
 
+def test_a_bucket_that_is_not_there_and_missing_credentials_are_one_line(
+    store: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    assert process.run(to_bucket.call_bucket("check", PLACE)).returncode == 0
+    missing = process.run(to_bucket.call_bucket("check", "s3://reportz/night"))
+    assert (missing.returncode, missing.stderr) == (3, "there is no bucket reportz\n")
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
+    monkeypatch.setenv("HOME", str(tmp_path))
+    nobody = process.run(to_bucket.call_bucket("check", PLACE))
+    assert (nobody.returncode, nobody.stderr) == (3, "Unable to locate credentials\n")
+
+
 def test_what_a_pod_did_not_send_whole_leaves_no_parts(store: Any, tmp_path: Path) -> None:
     (tmp_path / "agent").symlink_to(AGENT)
     call = functools.partial(execute, tmp_path)

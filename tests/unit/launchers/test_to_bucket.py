@@ -7,10 +7,14 @@ from pathlib import Path
 import pytest
 
 from gpu_profile.command import Command, Result
+from gpu_profile.errors import SettingsError
+from gpu_profile.job import Job, NsysPlan
 from gpu_profile.kubernetes.kubectl import KubernetesCluster
+from gpu_profile.launchers.kubernetes.pytorchjob import PyTorchJobLauncher
 from gpu_profile.launchers.kubernetes.reports import copy_reports, to_bucket
 from gpu_profile.s3.parts import PART_BYTES
 from tests.unit.launchers.kubernetes_objects import answer, driven, pod
+from tests.unit.settings_for import settings_for
 
 POD = pod("train-1-master-0")
 EXECUTE = functools.partial(copy_reports.execute_in_pod, KubernetesCluster(), POD)
@@ -84,6 +88,15 @@ def test_an_interrupt_gives_the_upload_up() -> None:
     assert steps.throw(KeyboardInterrupt()).argv[2] == "abort"
     with pytest.raises(KeyboardInterrupt):
         steps.send(OK)
+
+
+def test_a_bucket_that_cannot_be_used_is_refused_before_the_job() -> None:
+    launcher = PyTorchJobLauncher.from_settings(settings_for("KUBE_REPORT_TO=s3://team/night"))
+    job, plan = Job(name="train-1", command=("true",)), NsysPlan(options=())
+    missing = Result(returncode=3, stderr="there is no bucket team")
+    with pytest.raises(SettingsError, match="s3://team/night cannot be used: there is no bucket"):
+        driven(launcher.check_job(job, plan), missing)
+    driven(launcher.check_job(job, plan), OK)
 
 
 LISTED = Result(returncode=0, stdout=f"123 456 {NAME}\n")

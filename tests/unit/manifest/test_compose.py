@@ -105,6 +105,7 @@ def test_a_file_that_cannot_be_profiled_is_one_line(
 
     for words, said in (
         (("--container=a", "--nodes=2"), "--nodes: compose.yaml decides that"),
+        (("--container=a", "--report-to=s3://a-b"), "--report-to: compose.yaml decides that"),
         (("--container=a",), "`docker compose --file=compose.yaml pull a` brings it"),
     ):
         code, shown = refuse(*words)

@@ -9,8 +9,8 @@ from typing import ClassVar
 from gpu_profile.carrier import Carrier
 from gpu_profile.command import Command, Steps
 from gpu_profile.declared.check import Check
-from gpu_profile.errors import JobError
-from gpu_profile.job import Job
+from gpu_profile.errors import JobError, SettingsError
+from gpu_profile.job import Job, NsysPlan
 from gpu_profile.job_status import JobStatus
 from gpu_profile.kubernetes import pods
 from gpu_profile.kubernetes.kubectl import KubernetesCluster, Object, check_kubectl_result, split_id
@@ -24,7 +24,7 @@ from gpu_profile.launchers.kubernetes.job.job_status import get_job_status
 from gpu_profile.launchers.kubernetes.job.stop_job import stop_job
 from gpu_profile.launchers.kubernetes.node import STOP
 from gpu_profile.launchers.kubernetes.pod_options import PodOptions
-from gpu_profile.launchers.kubernetes.reports import claim_reader, copy_reports
+from gpu_profile.launchers.kubernetes.reports import claim_reader, copy_reports, to_bucket
 from gpu_profile.launchers.kubernetes.state import Kind
 from gpu_profile.nsys.recorder import Window, WindowRequest
 
@@ -144,6 +144,16 @@ class KubernetesObject(LauncherDefaults, ABC):
                 bucket=ReportPlace.parse(state.get_annotation(job, "bucket")).bucket,
             )
         yield from self.check(job, job_pods)
+
+    def check_job(self, job: Job, plan: NsysPlan) -> Steps[None]:
+        """Raise SettingsError where KUBE_REPORT_TO names a bucket that this machine cannot use."""
+        bucket = self.options.place.bucket
+        if not bucket:
+            return
+        checked = yield to_bucket.call_bucket("check", bucket)
+        if checked.returncode:
+            hint = "Log in to AWS on this machine, or name a bucket of yours"
+            raise SettingsError(f"{bucket} cannot be used: {checked.said}", hint)
 
     def name_place(self, run: str) -> str:
         return self.options.place.describe(run)

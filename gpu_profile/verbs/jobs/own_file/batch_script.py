@@ -3,16 +3,15 @@
 from pathlib import Path
 
 from gpu_profile.cli.options.jobs import ProfileOptions
-from gpu_profile.cli.options.shared import LAUNCHER_OPTIONS
 from gpu_profile.declared.launchers import LAUNCHERS
 from gpu_profile.errors import SettingsError
 from gpu_profile.job import Job, NsysPlan
 from gpu_profile.manifest.batch_script import BatchScript, has_mark
 from gpu_profile.manifest.manifest_launcher import ScriptLauncher
 from gpu_profile.progress import Progress
-from gpu_profile.verbs.jobs.own_file.manifest import refuse_decided
+from gpu_profile.verbs.jobs.own_file.manifest import list_launcher_flags, refuse_decided
 
-_OF_SUBMITTING = {"login", "sbatch-args"}
+_OF_SUBMITTING = ("login", "sbatch-args")
 """Flags of launchers that say how a script is submitted. What it asks for is its own."""
 
 
@@ -24,8 +23,7 @@ def find_mark(text: str) -> str:
 
 def read_script(options: ProfileOptions, text: str) -> BatchScript:
     """Return the script of --manifest. Raises SettingsError for flags that it decides."""
-    others = (option for option in LAUNCHER_OPTIONS if option.name not in _OF_SUBMITTING)
-    given = {f"--{option.name}": options.value_of(option) for option in others}
+    given = list_launcher_flags(options, *_OF_SUBMITTING)
     without_meaning = {
         "--container": options.container,
         "--template": options.template,

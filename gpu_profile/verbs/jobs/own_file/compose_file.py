@@ -17,7 +17,7 @@ from gpu_profile.manifest.manifest_launcher import ServiceLauncher
 from gpu_profile.manifest.user_manifest import Entrypoint
 from gpu_profile.progress import Progress
 from gpu_profile.settings.settings import Settings
-from gpu_profile.verbs.jobs.own_file.manifest import refuse_decided
+from gpu_profile.verbs.jobs.own_file.manifest import list_launcher_flags, refuse_decided
 
 
 def is_compose_text(path: str, text: str) -> bool:
@@ -29,7 +29,8 @@ def open_compose(
     options: ProfileOptions, settings: Settings
 ) -> tuple[ServiceLauncher, ComposeService]:
     """Return the launcher of the service of --container, and the service. Asks docker compose."""
-    decided = {"words behind --": options.words, "--template": options.template}
+    flags = list_launcher_flags(options)
+    decided = {"words behind --": options.words, "--template": options.template, **flags}
     refuse_decided(options, {**decided, "--yes": options.yes})
     file = Path(options.manifest)
     config = process.drive(compose.read_compose_file(file))

@@ -6,6 +6,7 @@ from pathlib import Path
 from gpu_profile import process
 from gpu_profile.cli.jobs import open_object
 from gpu_profile.cli.options.jobs import ProfileOptions
+from gpu_profile.cli.options.shared import LAUNCHER_OPTIONS
 from gpu_profile.cli.terminal import ask_user
 from gpu_profile.declared.image_ref import ImageRef
 from gpu_profile.declared.kubernetes_settings import KubernetesSettings
@@ -104,11 +105,18 @@ def read_manifest(path: str) -> str:
 
 def _refuse_flags(options: ProfileOptions, settings: Settings) -> None:
     """Raise SettingsError for flags that the manifest decides, and settings without effect."""
-    refuse_decided(options, {"words behind --": options.words})
+    flags = list_launcher_flags(options, "namespace", "context", "report-to")
+    refuse_decided(options, {"words behind --": options.words, **flags})
     kube = settings.of(KubernetesSettings)
     if kube.injector != "none":
         what = f"KUBE_INJECTOR {kube.injector}: pods of a manifest get nsys by our wrapper"
         raise SettingsError(what, "Unset it")
+
+
+def list_launcher_flags(options: ProfileOptions, *allowed: str) -> Mapping[str, object]:
+    """Return the flags of launchers that are given, but for those that a file leaves open."""
+    others = (option for option in LAUNCHER_OPTIONS if option.name not in allowed)
+    return {f"--{option.name}": options.value_of(option) for option in others}
 
 
 def refuse_decided(options: ProfileOptions, more: Mapping[str, object]) -> None:
