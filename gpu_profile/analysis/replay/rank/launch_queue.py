@@ -11,8 +11,12 @@ from gpu_profile.analysis.replay.rank.rank_graph import make_pairs
 DEPTH, MOST_DEPTH = 1022, 1100
 """Operations of a stream that can be outstanding: 1,022 or 1,023 in recordings of H100 and H200,
 1,077 in one. So the most that a recording shows is taken, from DEPTH to MOST_DEPTH."""
-FULL = 1000
-"""Recorded events take places too: a long launch behind so many operations waits for the oldest."""
+FULL = 0.978
+"""Recorded events take places too: a long launch behind so much of the depth waits for the
+oldest, 1,000 of 1,022."""
+LEAST_DEPTH, LEAST_WAITS, MOST_SPREAD = 16, 20, 2
+"""CUDA_SCALE_LAUNCH_QUEUES makes the queue shorter or longer: where so many launches waited, half
+of them within so many operations of the most that was ever outstanding, that is its depth."""
 LONG_CALL_NS = 50_000
 STRIDE = 16
 """The queue binds seldom: of its dependencies every 16th is kept, 16 launches of 1,022."""
@@ -24,8 +28,13 @@ def find_queue_waits(activity: Activity, order: StreamOrder) -> tuple[Places, In
     for rows, _ in order.lanes.values():
         single = activity.ops.graph_node[rows] == NO_NODE
         rows = rows[(activity.ops.call[rows] != NO_CALL) & single]
-        if len(rows) > FULL:
-            for source, call, waited in (_find_limits(activity, rows), _find_full(activity, rows)):
+        depth = _measure_depth(activity, rows)
+        if len(rows) > FULL * depth:
+            limits, full_ones = (
+                _find_limits(activity, rows, depth),
+                _find_full(activity, rows, depth),
+            )
+            for source, call, waited in (limits, full_ones):
                 sources.append(source)
                 targets.append(call)
                 full.append(call[waited])
@@ -34,24 +43,39 @@ def find_queue_waits(activity: Activity, order: StreamOrder) -> tuple[Places, In
     return make_pairs(np.concatenate(sources), np.concatenate(targets)), np.concatenate(full)
 
 
-def _find_limits(activity: Activity, rows: IntArray) -> tuple[IntArray, IntArray, IntArray]:
-    """Operation k - depth and the launch of operation k."""
-    end, call = activity.ops.end[rows], activity.ops.call[rows]
-    returned = activity.calls.end[call]
-    ended = np.searchsorted(np.sort(end), returned, "right")
+def _measure_depth(activity: Activity, rows: IntArray) -> int:
+    """How many operations of the stream can be outstanding."""
+    call = activity.ops.call[rows]
+    start, returned = activity.calls.start[call], activity.calls.end[call]
+    ended = np.searchsorted(np.sort(activity.ops.end[rows]), returned, "right")
     outstanding = np.arange(1, len(rows) + 1) - ended
-    depth = int(np.clip(outstanding.max(initial=0), DEPTH, MOST_DEPTH))
+    most = int(outstanding.max(initial=0))
+    waited = outstanding[(returned - start > LONG_CALL_NS) & (outstanding >= LEAST_DEPTH)]
+    at_most = np.count_nonzero(waited >= most - MOST_SPREAD)
+    if at_most >= LEAST_WAITS and 2 * at_most >= len(waited):
+        return most
+    return int(np.clip(most, DEPTH, MOST_DEPTH))
+
+
+def _find_limits(
+    activity: Activity, rows: IntArray, depth: int
+) -> tuple[IntArray, IntArray, IntArray]:
+    """Operation k - depth and the launch of operation k."""
+    call = activity.ops.call[rows]
     source, target = rows[:-depth][::STRIDE], call[depth:][::STRIDE]
     holds = activity.ops.end[source] <= activity.calls.end[target]
     return source[holds], target[holds], np.empty(0, np.int64)
 
 
-def _find_full(activity: Activity, rows: IntArray) -> tuple[IntArray, IntArray, IntArray]:
+def _find_full(
+    activity: Activity, rows: IntArray, depth: int
+) -> tuple[IntArray, IntArray, IntArray]:
     """The oldest operation that ran or waited when a long launch began behind a full queue."""
     call = activity.ops.call[rows]
     start, returned = activity.calls.start[call], activity.calls.end[call]
     ends = np.maximum.accumulate(activity.ops.end[rows])
     oldest = np.minimum(np.searchsorted(ends, start, "right"), len(rows) - 1)
-    full = (returned - start > LONG_CALL_NS) & (np.arange(len(rows)) - oldest >= FULL)
+    is_behind = np.arange(len(rows)) - oldest >= FULL * depth
+    full = (returned - start > LONG_CALL_NS) & is_behind
     chosen = np.flatnonzero(full & (ends[oldest] <= returned))
     return rows[oldest[chosen]], call[chosen], np.arange(len(chosen))
