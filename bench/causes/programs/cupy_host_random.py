@@ -4,7 +4,7 @@ import cupy as cp
 import numpy as np
 from turns import Turns
 
-PARTICLES, PARTS = 1 << 19, 8
+PARTICLES, MOVES = 1 << 20, 60
 
 
 def run(turns: Turns) -> None:
@@ -13,12 +13,11 @@ def run(turns: Turns) -> None:
     places = cp.zeros((PARTICLES, 3), cp.float32)
     field = cp.linspace(-1, 1, 256, dtype=cp.float32)
     while turns.step():
-        for _ in range(PARTS):
-            if turns.planted:
-                kicks = cp.asarray(on_host.standard_normal((PARTICLES, 3), np.float32))
-            else:
-                kicks = on_device.standard_normal((PARTICLES, 3), cp.float32)
-            places += 0.01 * kicks
-            for _ in range(12):
-                drift = field[(cp.abs(cp.sin(places)) * 255).astype(cp.int32)]
-                places -= 0.001 * drift * cp.exp(-places * places)
+        if turns.planted:
+            kicks = cp.asarray(on_host.standard_normal((PARTICLES, 3), np.float32))
+        else:
+            kicks = on_device.standard_normal((PARTICLES, 3), cp.float32)
+        places += 0.01 * kicks
+        for _ in range(MOVES):
+            drift = field[(cp.abs(cp.sin(places)) * 255).astype(cp.int32)]
+            places -= 0.001 * drift * cp.exp(-places * places)

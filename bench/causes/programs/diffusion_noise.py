@@ -5,7 +5,7 @@ from parts import DEVICE, update, use_gpu
 from torch import nn
 from turns import Turns
 
-BATCH, SIZE, WIDTH = 48, 64, 128
+BATCH, SIZE, WIDTH = 48, 96, 48
 
 
 class Residual(nn.Module):

@@ -5,12 +5,14 @@ from parts import DEVICE, use_gpu
 from transformers import GPT2Config, GPT2LMHeadModel
 from turns import Turns
 
-BATCH, PROMPT, NEW, LAYERS, WORDS = 48, 96, 12, 6, 8192
+BATCH, PROMPT, NEW, LAYERS, WORDS = 48, 192, 8, 4, 8192
 
 
 def run(turns: Turns) -> None:
     use_gpu(turns)
-    config = GPT2Config(vocab_size=WORDS, n_embd=512, n_layer=LAYERS, n_head=8)
+    config = GPT2Config(
+        vocab_size=WORDS, n_embd=512, n_layer=LAYERS, n_head=8, eos_token_id=0, bos_token_id=0
+    )
     model = GPT2LMHeadModel(config).to(DEVICE).eval()
     prompt = torch.randint(1, WORDS, (BATCH, PROMPT), device=DEVICE)
     everywhere = torch.ones_like(prompt)

@@ -7,7 +7,7 @@ from torch import nn
 from torch_geometric.nn import GCNConv
 from turns import Turns
 
-NODES, EDGES, WIDTH = 60_000, 1_200_000, 256
+NODES, EDGES, WIDTH = 60_000, 1_200_000, 64
 
 
 class Gcn(nn.Module):

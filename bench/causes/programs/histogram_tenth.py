@@ -1,4 +1,4 @@
-"""A segmentation network; the cause makes histograms of all weights with NumPy in each tenth step."""
+"""A segmentation network; the cause counts weights with NumPy in each tenth step."""
 
 import numpy as np
 import torch

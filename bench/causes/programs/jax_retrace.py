@@ -1,10 +1,15 @@
 """A JAX transformer layer in training; the cause gives each eighth batch a length of its own."""
 
+import os
+
+# A compilation is long enough without a search for the fastest kernels.
+os.environ.setdefault("XLA_FLAGS", "--xla_gpu_autotune_level=0")
+
 import jax
 import jax.numpy as jnp
 from turns import Turns
 
-BATCH, LENGTH, WIDTH, LAYERS, PERIOD = 64, 512, 1024, 4, 8
+BATCH, LENGTH, WIDTH, LAYERS, PERIOD = 64, 512, 1024, 2, 8
 
 
 def predict(weights, x):  # type: ignore[no-untyped-def]

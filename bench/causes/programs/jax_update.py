@@ -4,7 +4,7 @@ import jax
 import jax.numpy as jnp
 from turns import Turns
 
-BATCH, SIZE, WIDTH, LAYERS = 64, 56, 128, 24
+BATCH, SIZE, WIDTH, LAYERS = 48, 56, 128, 24
 
 
 def loss(weights, images):  # type: ignore[no-untyped-def]

@@ -5,7 +5,7 @@ from parts import DEVICE, update, use_gpu
 from torch import nn
 from turns import Turns
 
-BATCH, LENGTH, WIDTH = 512, 96, 512
+BATCH, LENGTH, WIDTH = 128, 96, 512
 
 
 class Cells(nn.Module):

@@ -1,11 +1,11 @@
-"""A mixture of experts; the cause asks the GPU for each expert's words before it runs the expert."""
+"""A mixture of experts; the cause asks the GPU for each expert's words."""
 
 import torch
 from parts import DEVICE, update, use_gpu
 from torch import nn
 from turns import Turns
 
-WORDS, WIDTH, EXPERTS, LAYERS = 16_384, 1024, 16, 4
+WORDS, WIDTH, EXPERTS, LAYERS = 49_152, 1024, 16, 4
 
 
 class Experts(nn.Module):

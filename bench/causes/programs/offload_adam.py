@@ -4,7 +4,7 @@ import torch
 from parts import DEVICE, Gpt, draw_tokens, language_loss, use_gpu
 from turns import Turns
 
-LAYERS, WIDTH, BATCH, LENGTH = 8, 512, 48, 513
+LAYERS, WIDTH, BATCH, LENGTH = 4, 512, 32, 513
 
 
 def run(turns: Turns) -> None:

@@ -1,23 +1,24 @@
-"""A compiled text classifier; the cause gives each eighth batch a length of its own, not padded."""
+"""A compiled text classifier; the cause gives each 16th batch a length of its own, not padded."""
 
 import torch
-from parts import DEVICE, Block, update, use_gpu
+from parts import DEVICE, update, use_gpu
 from torch import nn
 from turns import Turns
 
-BATCH, LENGTH, WIDTH, PERIOD = 128, 512, 768, 8
+BATCH, LENGTH, WIDTH, PERIOD = 128, 512, 1024, 16
 
 
 class Classifier(nn.Module):
-    """One block over words, and their mean."""
+    """Two layers over words, and their mean."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.embedding, self.block = nn.Embedding(8192, WIDTH), Block(WIDTH, 12)
-        self.head = nn.Linear(WIDTH, 16)
+        self.embedding, self.norm = nn.Embedding(8192, WIDTH), nn.LayerNorm(WIDTH)
+        self.first, self.second = nn.Linear(WIDTH, 2 * WIDTH), nn.Linear(2 * WIDTH, 16)
 
     def forward(self, words: torch.Tensor) -> torch.Tensor:
-        return self.head(self.block(self.embedding(words)).mean(1))
+        x = self.first(self.norm(self.embedding(words)))
+        return self.second(nn.functional.gelu(x).mean(1))
 
 
 def run(turns: Turns) -> None:

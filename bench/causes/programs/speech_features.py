@@ -5,7 +5,7 @@ from parts import DEVICE, update, use_gpu
 from torch import nn
 from turns import Turns
 
-BATCH, SAMPLES, BANDS, WIDTH, LAYERS = 32, 160_000, 80, 512, 8
+BATCH, SAMPLES, BANDS, WIDTH, LAYERS = 64, 80_000, 80, 1024, 6
 
 
 class Recognizer(nn.Module):
@@ -37,10 +37,7 @@ def run(turns: Turns) -> None:
     parts = torch.randn(BATCH, SAMPLES), torch.rand(BANDS, 201), torch.hann_window(400)
     on_device = [part.to(DEVICE) for part in parts]
     while turns.step():
-        if turns.planted:
-            spectra = transform(*parts).to(DEVICE)
-        else:
-            spectra = transform(*on_device)
+        spectra = transform(*(parts if turns.planted else on_device)).to(DEVICE)
         with torch.autocast(DEVICE, dtype=torch.bfloat16):
             scores = model(spectra)
         update(optimizer, scores.float().logsumexp(-1).mean())

@@ -6,7 +6,7 @@ from parts import DEVICE, image_loss, update, use_gpu
 from timm.utils.agc import adaptive_clip_grad
 from turns import Turns
 
-BATCH, SIZE, MODEL = 96, 224, "nf_resnet50"
+BATCH, SIZE, MODEL = 64, 224, "resnet50"
 
 
 def run(turns: Turns) -> None:

@@ -6,7 +6,7 @@ from torch.utils.data import Dataset
 from transformers import GPT2Config, GPT2LMHeadModel, Trainer, TrainerCallback, TrainingArguments
 from turns import Turns
 
-BATCH, LENGTH, LAYERS, WORDS = 32, 512, 8, 16384
+BATCH, LENGTH, LAYERS, WORDS = 16, 512, 6, 16384
 
 
 class Lines(Dataset[dict[str, list[int]]]):
@@ -38,7 +38,7 @@ class Collator:
     def pack(self, row: list[int]) -> list[int]:
         counts: dict[int, int] = {}
         kept = []
-        for place, word in enumerate(row * 8):
+        for place, word in enumerate(row * 24):
             counts[word] = counts.get(word, 0) + 1
             if (word * 31 + place) % 10:
                 kept.append(word)

@@ -9,13 +9,13 @@ from parts import DEVICE, update, use_gpu
 from torch import nn
 from turns import Turns
 
-BATCH, SIZE, WIDTH = 4, 64, 64
+BATCH, SIZE, WIDTH = 4, 96, 8
 
 
 def run(turns: Turns) -> None:
     use_gpu(turns)
     layers: list[nn.Module] = [nn.Conv3d(1, WIDTH, 3, padding=1), nn.ReLU()]
-    for _ in range(4):
+    for _ in range(2):
         layers += [nn.Conv3d(WIDTH, WIDTH, 3, padding=1), nn.BatchNorm3d(WIDTH), nn.ReLU()]
     model = nn.Sequential(*layers, nn.Conv3d(WIDTH, 1, 1)).to(DEVICE)
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4, fused=True)
