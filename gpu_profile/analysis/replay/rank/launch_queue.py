@@ -11,10 +11,10 @@ from gpu_profile.analysis.replay.rank.rank_graph import make_pairs
 DEPTH, MOST_DEPTH = 1022, 1100
 """Operations of a stream that can be outstanding: 1,022 or 1,023 in recordings of H100 and H200,
 1,077 in one. So the most that a recording shows is taken, from DEPTH to MOST_DEPTH."""
-FULL = 0.978
-"""Recorded events take places too: a long launch behind so much of the depth waits for the
-oldest, 1,000 of 1,022."""
-LEAST_DEPTH, LEAST_WAITS, MOST_SPREAD = 16, 20, 2
+FULL, LEAST_ROOM = 0.978, 3
+"""Recorded events take places too: a long launch behind so much of the depth, or all but so many
+operations, waits for the oldest: behind 1,000 of 1,022, or 29 of 32."""
+LEAST_DEPTH, LEAST_WAITS, MOST_SPREAD = 16, 8, 2
 """CUDA_SCALE_LAUNCH_QUEUES makes the queue shorter or longer: where so many launches waited, half
 of them within so many operations of the most that was ever outstanding, that is its depth."""
 LONG_CALL_NS = 50_000
@@ -30,11 +30,8 @@ def find_queue_waits(activity: Activity, order: StreamOrder) -> tuple[Places, In
         rows = rows[(activity.ops.call[rows] != NO_CALL) & single]
         depth = _measure_depth(activity, rows)
         if len(rows) > FULL * depth:
-            limits, full_ones = (
-                _find_limits(activity, rows, depth),
-                _find_full(activity, rows, depth),
-            )
-            for source, call, waited in (limits, full_ones):
+            for find in (_find_limits, _find_full):
+                source, call, waited = find(activity, rows, depth)
                 sources.append(source)
                 targets.append(call)
                 full.append(call[waited])
@@ -75,7 +72,7 @@ def _find_full(
     start, returned = activity.calls.start[call], activity.calls.end[call]
     ends = np.maximum.accumulate(activity.ops.end[rows])
     oldest = np.minimum(np.searchsorted(ends, start, "right"), len(rows) - 1)
-    is_behind = np.arange(len(rows)) - oldest >= FULL * depth
+    is_behind = np.arange(len(rows)) - oldest >= min(FULL * depth, depth - LEAST_ROOM)
     full = (returned - start > LONG_CALL_NS) & is_behind
     chosen = np.flatnonzero(full & (ends[oldest] <= returned))
     return rows[oldest[chosen]], call[chosen], np.arange(len(chosen))
