@@ -41,7 +41,7 @@ TABLES = {
     "TARGET_INFO_CUDA_DEVICE": "gpuId INT, cudaId INT, pid INT",
     "TARGET_INFO_SESSION_START_TIME": "utcEpochNs INT",
     "TARGET_INFO_SYSTEM_ENV": "name TEXT, value TEXT",
-    "DIAGNOSTIC_EVENT": "timestamp INT, severity INT, text TEXT",
+    "DIAGNOSTIC_EVENT": "timestamp INT, severity INT, text TEXT, globalPid INT",
 }
 TIMED = tuple(table for table, columns in TABLES.items() if columns.startswith("start INT, end"))
 Row = tuple[object, ...]

@@ -9,12 +9,12 @@ import numpy as np
 from gpu_profile.analysis.activity.nvtx_ranges import load_ranges
 from gpu_profile.analysis.activity.serving.marks import read_mark
 from gpu_profile.analysis.activity.step_period import GRAPH_CALL
-from gpu_profile.analysis.arrays.columns import is_among
+from gpu_profile.analysis.arrays.columns import is_among, list_distinct
 from gpu_profile.analysis.arrays.types import IntArray
-from gpu_profile.analysis.store.cells import integer, text
+from gpu_profile.analysis.store.cells import integer, integer_or_none, text
 from gpu_profile.analysis.store.database import Database
 from gpu_profile.analysis.store.records import read_records
-from gpu_profile.analysis.store.schema import RUNTIME, pid_of, process_of, tid_of
+from gpu_profile.analysis.store.schema import NVTX, RUNTIME, pid_of, process_of, tid_of
 
 _LAUNCHES = re.compile(GRAPH_CALL.pattern + r"|cu(da)?Launch(Cooperative)?Kernel")
 
@@ -36,16 +36,29 @@ class OtherProcess:
 
 
 def list_other_processes(database: Database, working: Collection[int]) -> tuple[OtherProcess, ...]:
-    """The processes of a report but those with GPU work, `working` (globalPids), by their ids."""
-    names = _read_names(database)
-    others = sorted(names.keys() - {*working})
+    """The processes that nsys followed but those with GPU work, `working` (globalPids), by their
+    ids. It lists the names of all processes of a machine.
+    """
+    others = sorted(_find_followed(database) - {*working})
     if not others:
         return ()
-    launches = _count_launches(database)
+    names, launches = _read_names(database), _count_launches(database)
     return tuple(
-        OtherProcess(_find_pid(one), names[one], launches.get(one, 0), _count_marks(database, one))
+        OtherProcess(
+            _find_pid(one), names.get(one, ""), launches.get(one, 0), _count_marks(database, one)
+        )
         for one in others
     )
+
+
+def _find_followed(database: Database) -> set[int]:
+    """The processes of which the report holds events, or a message of nsys."""
+    rows = read_records(database, "DIAGNOSTIC_EVENT", integer_or_none("globalPid?"))
+    found = {process for (process,) in rows if process is not None and process > 0}
+    for table in (RUNTIME, NVTX):
+        threads = database.load(table, "globalTid", sort=False)["globalTid"]
+        found |= {*list_distinct(process_of(threads))}
+    return found
 
 
 def _find_pid(process: int) -> int:

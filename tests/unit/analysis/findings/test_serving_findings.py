@@ -54,9 +54,12 @@ def test_time_without_requests_is_not_idle(tmp_path: Path) -> None:
 def test_processes_without_kernels_are_named(tmp_path: Path) -> None:
     run = serve(Server(requests=16, gap_us=15, copies=1, chunk=128))
     recording = run.rank.recording
+    other = (1 << 48) | (77 << 24)  # of another user of the machine
+    recording.add("ThreadNames", recording.name("kthreadd"), 10, other | 77)
     for number, name in ((100, "python3"), (300, "VLLM::APIServer"), (400, "VLLM::Worker_TP1")):
         process = (1 << 48) | (number << 24)
         recording.add("ThreadNames", recording.name(name), 10, process | number)
+        recording.add("DIAGNOSTIC_EVENT", 0, 1, "Common injection library initialized", process)
         if name == "VLLM::Worker_TP1":
             for row in [one for one in recording.rows["NVTX_EVENTS"] if one[2] == 59]:
                 recording.add("NVTX_EVENTS", *row[:3], process | number, *row[4:])
