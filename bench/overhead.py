@@ -1,21 +1,26 @@
-"""What each preset costs a training step, beside no nsys at all and the ancestor's flags.
+"""What each option of nsys and each mark costs a training step, in turns, beside torch.profiler.
 
-    .venv/bin/python bench/overhead.py [--processes N] [--rounds 5] [--nsys PATH] [--python PATH]
-                                       [--regime gpu-bound-32] [--only light,ancestor] [--json FILE]
+    .venv/bin/python bench/overhead.py [--rounds 3] [--within SECONDS] [--nsys PATH] [--python PATH]
+                                       [--only light,modules] [--json FILE] [--cpu --short]
 
-The ways are interleaved, a round of all before the next, so that what else the machine does hits
-each of them. A run's number is the 10th percentile and the median of rank 0's step times; shown
-is the median over rounds, and its ratio to the runs without nsys of the same rounds.
+The loops (bench/overhead_loops.py) are launch-bound, balanced, GPU-bound, and replays of a CUDA
+graph; the Python needs torch. Each round starts one process a way, two without a profiler, and
+every other round in the opposite order. A process imports torch and has its report written while
+another one is measured; the GPU is used by one at a time. A figure is the median of a process's
+blocks; shown is the median over rounds, as a ratio to that without a profiler.
+`control` are steps behind the end of a recording that ended by default.
 What one mark costs, without a GPU: bench/mark_costs.py.
 """
 
 import argparse
+import concurrent.futures
 import json
 import statistics
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterable, Mapping, Sequence
+import time
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -23,175 +28,186 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
-from gpu_profile.job import PRESETS, ProfileSpec  # noqa: E402
-from gpu_profile.nsys import options as nsys  # noqa: E402 - the package of this checkout
+from gpu_profile.job import ProfileSpec  # noqa: E402 - the package of this checkout
+from gpu_profile.nsys import options as nsys  # noqa: E402
 
 PROFILE = ROOT / "Container-Root" / "agent" / "profile_ranks.py"
-TRAIN = ROOT / "Container-Root" / "samples" / "train.py"
-SKIPPED_STEPS = 5
-REGIMES: Mapping[str, tuple[str, ...]] = {
-    "gpu-bound-64": ("--layers=12", "--width=1024", "--sequence=512", "--batch=64", "--steps=60"),
-    "gpu-bound-32": ("--layers=12", "--width=1024", "--sequence=512", "--batch=32", "--steps=60"),
-    "host-bound": ("--layers=12", "--width=256", "--sequence=128", "--batch=1", "--steps=200"),
-}
-# aws-do-eks gpu-profile's profile.sh, as far as a present nsys has it.
-ANCESTOR = (
-    "--trace=cuda,cublas,cudnn,nvtx,osrt,mpi,openacc,openmp",
-    "--sample=process-tree",
-    "--cudabacktrace=all",
-    "--stats=false",
-)
+LOOPS = ROOT / "bench" / "overhead_loops.py"
+PLAIN, CONTROL, TORCH = "none", "control", "torch.profiler, CUDA only"
+MARKS, MODULES = "light", "light, --annotate modules"
+NO_MARKS = "light, --annotate none"
+AT_ONCE = 3
+FIRST = 8  # ways that are measured before the others
+LONGEST_S = 120
 
 
 @dataclass(frozen=True)
-class Step:
-    """Step times of one run in milliseconds."""
+class Way:
+    """The words for profile_ranks.py, and what the loops do (`--way`)."""
 
-    p10: float
-    median: float
-
-
-def ways(help_text: str, gpus: bool) -> dict[str, tuple[str, ...]]:
-    """The options of profile.py, and through it of nsys, by name."""
-    found: dict[str, tuple[str, ...]] = {"none": ("--plain",)}
-    for preset in PRESETS:
-        spec = nsys.sample_window(ProfileSpec(preset=preset), gpus=gpus)
-        first = nsys.first_options(spec, help_text, gpus=gpus)
-        options = nsys.profile_options(spec, help_text, gpus=gpus)
-        found[preset] = (*(f"--first={option}" for option in first), *options)
-    found["light rank 0"] = ("--ranks=0", *found["light"])
-    found["light one flush"] = _replaced(found["light"], "--cuda-flush-interval=60000")
-    found["light graph nodes"] = _replaced(found["light"], "--cuda-graph-trace=node")
-    found["ancestor"] = ANCESTOR
-    return found
+    words: tuple[str, ...]
+    loops: str = "plain"
 
 
-def _replaced(options: tuple[str, ...], option: str) -> tuple[str, ...]:
+def list_ways(help_text: str, gpus: bool) -> dict[str, Way]:
+    """Return the ways by name; an option that this nsys lacks is left out."""
+    light = nsys.profile_options(ProfileSpec(), help_text, gpus=gpus)
+    full = nsys.profile_options(ProfileSpec(preset="full"), help_text, gpus=gpus)
+    first = nsys.first_options(ProfileSpec(preset="full"), help_text, gpus=gpus)
+    none, whole = "--annotate=none", "--whole"
+    unrecorded = ("--plain", none)
+    ways = {
+        PLAIN: Way(unrecorded),
+        CONTROL: Way(light, "control"),
+        MARKS: Way((*light, whole)),
+        MODULES: Way((*light, "--annotate=modules", whole)),
+        TORCH: Way(unrecorded, "torch"),
+        NO_MARKS: Way((*light, none)),
+        "nvtx alone, no ranges": Way(_replace(light, "--trace=nvtx", none)),
+        "cuda alone": Way(_replace(light, "--trace=cuda", none)),
+    }
+    added = (
+        "--trace=cuda,nvtx,osrt",
+        "--cuda-event-trace=true",
+        "--cuda-graph-trace=graph",
+        "--cuda-graph-trace=node",
+        "--cuda-memory-usage=true",
+        "--sample=process-tree",
+        "--cpuctxsw=process-tree",
+        "--python-sampling=true",
+        "--cuda-flush-interval=100",
+    )
+    names = (word[2:].partition("=")[0] for word in added)
+    known = [word for word, name in zip(added, names, strict=True) if f"--{name}" in help_text]
+    ways |= {f"… {word}": Way(_replace(light, word, none)) for word in known}
+    ways["full"] = Way((*(f"--first={word}" for word in first), *full, whole))
+    return ways
+
+
+def _replace(options: Sequence[str], option: str, *more: str) -> tuple[str, ...]:
     name = option.partition("=")[0]
-    return (*(o for o in options if o.partition("=")[0] != name), option)
+    return (*(word for word in options if word.partition("=")[0] != name), option, *more)
 
 
-@dataclass(frozen=True)
-class Known:
-    """What was measured, by regime and way, kept in a file: a bench that was cut goes on there."""
-
-    path: Path | None
-    runs: dict[str, dict[str, list[Step]]]
-
-    @classmethod
-    def read(cls, path: Path | None) -> "Known":
-        text = path.read_text() if path and path.exists() else "{}"
-        return cls(path, json.loads(text, object_hook=_step))
-
-    def of(self, regime: str, ways: Iterable[str]) -> dict[str, list[Step]]:
-        runs = self.runs.setdefault(regime, {})
-        return {way: runs.setdefault(way, []) for way in ways}
-
-    def write(self) -> None:
-        if self.path:
-            self.path.write_text(json.dumps(self.runs, default=vars, indent=1) + "\n")
-
-
-def _step(parsed: dict[str, Any]) -> Any:
-    return Step(**parsed) if "p10" in parsed else parsed
+def run_way(options: argparse.Namespace, way: Way, lock: Path) -> dict[str, Any]:
+    """Return what the loops print; "failed" where they print nothing."""
+    began = time.monotonic()
+    with tempfile.TemporaryDirectory() as folder:
+        argv = [sys.executable, str(PROFILE), f"--nsys={options.nsys}", f"--output={folder}"]
+        argv += [*way.words, "--", options.python, str(LOOPS), f"--lock={lock}"]
+        argv += [f"--way={way.loops}", f"--device={'cpu' if options.cpu else 'cuda'}"]
+        argv += ["--short"] * options.short
+        try:
+            done = subprocess.run(
+                argv, capture_output=True, text=True, check=False, timeout=LONGEST_S
+            )
+        except subprocess.TimeoutExpired as error:
+            return {"failed": f"no end in {error.timeout:.0f} s"}
+        reports = list(Path(folder).glob("rank0.*.nsys-rep"))
+        megabytes = sum(report.stat().st_size for report in reports) / 1e6
+    facts = next((line for line in done.stdout.splitlines() if line.startswith('{"')), "")
+    if done.returncode or not facts or not (reports or "--plain" in way.words):
+        return {"failed": f"exit code {done.returncode}: {(done.stdout + done.stderr)[-800:]}"}
+    return {**json.loads(facts), "megabytes": megabytes, "seconds": time.monotonic() - began}
 
 
-class FailedRun(Exception):
-    """A run that ended badly, without a report, or with too few step times; its whole output."""
+def measure(options: argparse.Namespace, ways: Mapping[str, Way]) -> dict[str, list[Any]]:
+    """Return the results by way and round."""
+    end = time.monotonic() + options.within
+    runs: dict[str, list[Any]] = {name: [] for name in ways}
+
+    def run_in_time(name: str) -> None:
+        if time.monotonic() < end:
+            found = run_way(options, ways[name], lock)
+            runs[name].append(found)
+            print(name, json.dumps(found.get("median_ms", found)), file=sys.stderr, flush=True)
+
+    with tempfile.TemporaryDirectory() as folder:
+        lock = Path(folder, "lock")
+        for number in range(options.rounds):
+            with concurrent.futures.ThreadPoolExecutor(AT_ONCE) as pool:
+                list(pool.map(run_in_time, list_order(list(ways), number)))
+            if options.json:
+                options.json.write_text(json.dumps(runs, indent=1) + "\n")
+    return runs
 
 
-def run(options: argparse.Namespace, way: Sequence[str], command: Sequence[str]) -> Step:
-    with tempfile.TemporaryDirectory() as directory:
-        argv = [sys.executable, str(PROFILE), f"--processes={options.processes}"]
-        argv += [f"--nsys={options.nsys}", f"--output={directory}", *way, "--", *command]
-        done = subprocess.run(argv, capture_output=True, text=True, check=False)
-        said = f"{argv}, exit code {done.returncode}:\n{done.stdout}{done.stderr}"
-        if done.returncode:
-            raise FailedRun(said)
-        if "--plain" not in way and not list(Path(directory).glob("rank0.*.nsys-rep")):
-            raise FailedRun(f"no report: {said}")
-    return measured(done.stdout)
+def list_order(names: Sequence[str], number: int) -> list[str]:
+    """Return the ways of a round: the first ones, those without a profiler again, the others."""
+    step = -1 if number % 2 else 1
+    again = [name for name in (PLAIN, CONTROL) if name in names]
+    return [*names[:FIRST][::step], *again[::step], *names[FIRST:][::step]]
 
 
-def run_again(options: argparse.Namespace, way: Sequence[str], command: Sequence[str]) -> Step:
-    """A run that fails once is shown whole and done again: ten minutes of others stay of use."""
-    try:
-        return run(options, way, command)
-    except FailedRun as failed:
-        print(f"FAILED, once more: {failed}", file=sys.stderr)
-        return run(options, way, command)
+def find_ms(runs: Sequence[Any], loop: str) -> float:
+    """Return the median over the rounds that did not fail; NaN without one."""
+    times = [run["median_ms"][loop] for run in runs if "median_ms" in run]
+    return statistics.median(times) if times else float("nan")
 
 
-def measured(output: str) -> Step:
-    """From the JSON lines of rank 0, without the first steps after the window opened."""
-    lines = [line for line in output.splitlines() if line.startswith("{") and "step_ms" in line]
-    times = [float(json.loads(line)["step_ms"]) for line in lines][SKIPPED_STEPS:]
-    if len(times) < 10:
-        raise FailedRun(f"{len(times)} step times are too few:\n{output}")
-    return Step(statistics.quantiles(times, n=10)[0], statistics.median(times))
+def list_rows(runs: Mapping[str, Sequence[Any]]) -> list[str]:
+    loops = list(next(run["median_ms"] for run in runs[PLAIN] if "median_ms" in run))
+    rows = [f"| nsys | {' | '.join(loops)} |", f"|---|{'---|' * len(loops)}"]
+    for name, each in runs.items():
+        cells = []
+        for loop in loops:
+            ms, base = find_ms(each, loop), find_ms(runs[PLAIN], loop)
+            cells.append(f"{ms:.2f} ms" if name == PLAIN else f"{ms / base:.3f}x")
+        rows.append(f"| {name} | {' | '.join(cells)} |")
+    return rows
 
 
-def table(regime: str, runs: Mapping[str, Sequence[Step]]) -> str:
-    rounds = min(len(steps) for steps in runs.values())
-    bare = runs["none"][:rounds]
-    lines = [
-        f"{regime}, median of {rounds} rounds",
-        "",
-        "| nsys | p10 ms | median ms | p10 ratio | median ratio |",
-        "|---|---|---|---|---|",
+def list_costs(runs: Mapping[str, Sequence[Any]], loop: str) -> list[str]:
+    """Return the cost of one call, module and step, by the differences between ways."""
+    events = next((run["events"] for run in runs.get(TORCH, ()) if "events" in run), None)
+    if events is None:
+        return []
+    modules = next(run["modules"] for run in runs[PLAIN] if "modules" in run)[loop]
+    calls, kernels = events[loop]["calls"], events[loop]["gpu"]
+
+    def us(way: str, base: str) -> float:
+        return 1e3 * (find_ms(runs.get(way, ()), loop) - find_ms(runs.get(base, ()), loop))
+
+    return [
+        f"{loop}: {calls:.0f} calls, {kernels:.0f} kernels, {modules} modules a step, GPU busy"
+        f" {events[loop]['busy_ms']:.2f} ms",
+        f"a call of CUDA, nsys: {us(NO_MARKS, PLAIN) / max(calls, 1):.2f} us",
+        f"a call of CUDA, torch.profiler: {us(TORCH, PLAIN) / max(calls, 1):.2f} us",
+        f"the marks of a step: {us(MARKS, NO_MARKS):.0f} us",
+        f"a module and step: {us(MODULES, MARKS) / modules:.1f} us",
     ]
-    for way, every in runs.items():
-        steps = every[:rounds]
-        p10 = statistics.median(step.p10 for step in steps)
-        median = statistics.median(step.median for step in steps)
-        r10 = statistics.median(s.p10 / b.p10 for s, b in zip(steps, bare, strict=True))
-        rmed = statistics.median(s.median / b.median for s, b in zip(steps, bare, strict=True))
-        lines.append(f"| {way} | {p10:.2f} | {median:.2f} | {r10:.3f}x | {rmed:.3f}x |")
-    return "\n".join(lines)
 
 
-def parsed() -> argparse.Namespace:
+def parse_arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawTextHelpFormatter
     )
-    parser.add_argument("--processes", type=int, default=2)
-    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--within", type=float, default=3600, help="seconds; no start behind them")
     parser.add_argument("--nsys", default="nsys")
     parser.add_argument("--python", default=sys.executable, help="one that has torch")
-    parser.add_argument("--regime", default=",".join(REGIMES))
-    parser.add_argument("--only", default="", help="ways beside none, separated by commas")
-    parser.add_argument("--json", type=Path, help="every run's numbers, and where to go on")
+    parser.add_argument("--only", default="", help="ways beside none, separated by |")
+    parser.add_argument("--json", type=Path, help="every run's numbers")
     parser.add_argument("--cpu", action="store_true", help="no GPU: only tries this program")
-    parser.add_argument("command", nargs="*", help="instead of train.py: prints its JSON lines")
+    parser.add_argument("--short", action="store_true", help="few steps: only tries this program")
     return parser.parse_args()
 
 
 def main() -> None:
-    options = parsed()
-    asked = subprocess.run(
-        [options.nsys, "profile", "--help"], capture_output=True, text=True, check=True
-    )
-    chosen = ways(asked.stdout, gpus=not options.cpu)
-    wanted = {word.strip() for word in options.only.split(",") if word.strip()}
-    chosen = {k: v for k, v in chosen.items() if not wanted or k in {*wanted, "none"}}
-    known = Known.read(options.json)
-    for regime in options.regime.split(","):
-        train = options.command or [
-            options.python,
-            str(TRAIN),
-            "--dtype=bfloat16",
-            *REGIMES[regime],
-        ]
-        runs = known.of(regime, chosen)
-        for number in range(options.rounds):
-            for way, words in chosen.items():
-                if number < len(runs[way]):
-                    continue
-                runs[way].append(run_again(options, words, train))
-                known.write()
-                median = runs[way][-1].median
-                print(f"{regime} round {number + 1} {way}: {median:.2f} ms", file=sys.stderr)
-        print(table(regime, runs), end="\n\n", flush=True)
+    options = parse_arguments()
+    help_words = [options.nsys, "profile", "--help"]
+    asked = subprocess.run(help_words, capture_output=True, text=True, check=True)
+    ways = list_ways(asked.stdout, gpus=not options.cpu)
+    wanted = {word.strip() for word in options.only.split("|") if word.strip()}
+    ways = {name: way for name, way in ways.items() if not wanted or name in {*wanted, PLAIN}}
+    runs = measure(options, ways)
+    print("\n".join(list_rows(runs)))
+    for loop in ("launch-bound", "balanced", "GPU-bound"):
+        print("\n".join(["", *list_costs(runs, loop)]))
+    for name, each in runs.items():
+        for run in each:
+            if "failed" in run:
+                print(f"\n{name} FAILED: {run['failed']}")
 
 
 if __name__ == "__main__":
