@@ -36,7 +36,7 @@ LOOPS = ROOT / "bench" / "overhead_loops.py"
 PLAIN, CONTROL, TORCH = "none", "control", "torch.profiler, CUDA only"
 MARKS, MODULES = "light", "light, --annotate modules"
 NO_MARKS = "light, --annotate none"
-AT_ONCE = 3
+AT_ONCE = 4
 FIRST = 8  # ways that are measured before the others
 LONGEST_S = 120
 
@@ -133,10 +133,13 @@ def measure(options: argparse.Namespace, ways: Mapping[str, Way]) -> dict[str, l
 
 
 def list_order(names: Sequence[str], number: int) -> list[str]:
-    """Return the ways of a round: the first ones, those without a profiler again, the others."""
+    """Return the ways of a round: the first ones, those without a profiler again, and in every
+    other round the others.
+    """
     step = -1 if number % 2 else 1
     again = [name for name in (PLAIN, CONTROL) if name in names]
-    return [*names[:FIRST][::step], *again[::step], *names[FIRST:][::step]]
+    others = names[FIRST:] if number % 2 else ()
+    return [*names[:FIRST][::step], *again[::step], *others]
 
 
 def find_ms(runs: Sequence[Any], loop: str) -> float:

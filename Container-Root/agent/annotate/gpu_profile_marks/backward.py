@@ -13,12 +13,17 @@ from __future__ import annotations
 
 import functools
 import threading
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from gpu_profile_marks.graph import Span, find_nodes, is_kept_cast
+from gpu_profile_marks.graph import Span, find_node, find_nodes, is_kept_cast
 from gpu_profile_marks.ranges import RANGES, SWITCH, make_mark
+from gpu_profile_marks.simple import has_gradient, is_simple, list_inputs
 
-_HOOKED = "gpu-profile"  # in the metadata of an AccumulateGrad, which DDP keeps for all steps
+if TYPE_CHECKING:
+    from gpu_profile_marks.names import Named
+
+_HOOKED = "gpu-profile"  # in the metadata of an AccumulateGrad
+_DDP = "DistributedDataParallel"
 _GRADIENT = object()  # the key of the range around one
 
 
@@ -26,10 +31,11 @@ class _Thread(threading.local):
     """The modules whose forward runs in this thread, and the spans of those that have ended."""
 
     def __init__(self) -> None:
-        self.entered: list[tuple[Any, int, str]] = []
+        self.entered: list[tuple[int, Named]] = []
         self.spans: list[Span] = []
         self.first = 0  # of the nodes of the outermost forward
         self.reduced = False  # whether gradients are reduced over processes
+        self.by_ddp = False  # which holds each AccumulateGrad for all steps
 
 
 class Backward:
@@ -42,26 +48,32 @@ class Backward:
         self._compiling = torch.compiler.is_compiling
         self._tensor = torch.Tensor
         self._thread = _Thread()
-        self._begins: dict[str, Any] = {}
         self._is_distributed = _find_initialized(torch)
         self._waiting = 0  # forwards whose backward has not begun
 
-    def enter(self, module: Any, text: str) -> None:  # noqa: ANN401 - a torch.nn.Module
+    def enter(self, module: Any, named: Named) -> None:  # noqa: ANN401 - a torch.nn.Module
         thread, number = self._thread, self._sequence()
-        if not thread.entered:
+        entered = thread.entered
+        if not entered:
             thread.first = number
             thread.reduced = self._is_distributed()
-        thread.entered.append((module, number, text))
+            thread.by_ddp = thread.reduced and type(module).__name__ == _DDP
+        entered.append((number, named))
 
-    def leave(self, module: Any, output: Any) -> None:  # noqa: ANN401 - torch
-        entered = self._thread.entered
+    def leave(self, module: Any, arguments: Any, output: Any) -> None:  # noqa: ANN401 - torch
+        thread = self._thread
+        entered = thread.entered
         # torch calls no hook behind a forward that was interrupted: those above are dropped.
         while entered:
-            inner, start, text = entered.pop()
-            if inner is module:
+            start, named = entered.pop()
+            if named.module() is module:
                 end = self._sequence()
-                if end > start:
-                    self._hook_nodes(start, end, text, output)
+                if end > start and not (
+                    end - start == named.nodes
+                    and named.is_simple
+                    and self._hook_simple(start, end, named, module, arguments, output)
+                ):
+                    self._hook_nodes(start, end, named, module, arguments, output)
                 return
 
     def forget(self) -> None:
@@ -70,7 +82,40 @@ class Backward:
         self._thread.entered.clear()
         self._thread.spans.clear()
 
-    def _hook_nodes(self, start: int, end: int, text: str, output: Any) -> None:  # noqa: ANN401 - torch
+    def _hook_simple(
+        self,
+        start: int,
+        end: int,
+        named: Named,
+        module: Any,  # noqa: ANN401 - a torch.nn.Module
+        arguments: Any,  # noqa: ANN401 - torch
+        output: Any,  # noqa: ANN401 - torch
+    ) -> bool:
+        """Hook the node of a simple module's output. Returns False where a search is needed: its
+        gradients get hooks, or it has another output than before.
+        """
+        thread = self._thread
+        if thread.reduced:
+            if not (thread.by_ddp and named.is_reduced):
+                return False
+        elif self._waiting or has_gradient(module):
+            return False
+        node = find_node(output) if isinstance(output, self._tensor) else None
+        if node is None or not start <= node._sequence_nr() < end:
+            return False
+        node.register_prehook(named.begin)
+        thread.spans.append(Span(start, end, list_inputs(arguments, self._tensor)))
+        return True
+
+    def _hook_nodes(
+        self,
+        start: int,
+        end: int,
+        named: Named,
+        module: Any,  # noqa: ANN401 - a torch.nn.Module
+        arguments: Any,  # noqa: ANN401 - torch
+        output: Any,  # noqa: ANN401 - torch
+    ) -> None:
         spans = self._thread.spans
         # Spans are in the order of their numbers, so those inside this module are the last ones.
         place, inside = len(spans), 0
@@ -81,42 +126,46 @@ class Backward:
             return
         inner = spans[place:]
         del spans[place:]
-        nodes, inputs, gradients = find_nodes(output, self._tensor, start, end, inner)
+        nodes, inputs, gradients = found = find_nodes(output, self._tensor, start, end, inner)
         casts = [node for node in inputs if is_kept_cast(node, self._thread.first)]
-        if nodes or casts:
-            begin = self._begin_of(text)
-            for node in (*nodes, *casts):
-                node.register_prehook(begin)
+        if named.nodes != end - start:
+            named.nodes = end - start
+            named.is_simple = not (inner or casts) and is_simple(
+                module, arguments, output, self._tensor, found
+            )
+        if named.begin is None:
+            named.begin = self._make_begin(named.text)
+        for node in (*nodes, *casts):
+            node.register_prehook(named.begin)
         if casts:
             gradients += [function for node in casts for function, _ in node.next_functions]
             inputs = [node for node in inputs if node not in casts]
-        self._hook_gradients(gradients, text)
+        named.is_reduced = self._hook_gradients(gradients, named.text) and self._thread.by_ddp
         spans.append(Span(start, end, inputs))
 
-    def _hook_gradients(self, nodes: list[Any], text: str) -> None:
-        """Surround the AccumulateGrad of each parameter, and what DDP launches behind it.
+    def _hook_gradients(self, nodes: list[Any], text: str) -> bool:
+        """Surround the AccumulateGrad of each parameter, and what DDP launches behind it. Returns
+        whether all have hooks since an earlier forward.
 
         Alone in its process a gradient that is the first of its step is kept as it is, without a
         kernel: its AccumulateGrad needs no hooks, which cost 10 us a parameter.
         """
+        kept = True
         for node in nodes:
             parameter = getattr(node, "variable", None)  # torch's Error has that number, too
             if parameter is None:
                 continue
             if not (self._thread.reduced or self._waiting or parameter.grad is not None):
+                kept = False
                 continue
             # DDP holds each AccumulateGrad for all steps: a second hook would be called as well.
             facts = node.metadata
             if _HOOKED not in facts:
+                kept = False
                 facts[_HOOKED] = text
                 node.register_prehook(_make_accumulate(text))
                 node.register_hook(_end_accumulate)
-
-    def _begin_of(self, text: str) -> Any:  # noqa: ANN401 - a callable
-        begin = self._begins.get(text)
-        if begin is None:
-            begin = self._begins[text] = self._make_begin(text)
-        return begin
+        return kept
 
     def _make_begin(self, text: str) -> Any:  # noqa: ANN401 - a callable
         mark = make_mark(f"backward {text}")
@@ -132,17 +181,14 @@ class Backward:
                 open_ = RANGES.open
                 last = open_[-1] if open_ else None
                 if last is not None and type(last[0]) is _Task and last[0].number == task:
-                    if last[1] is mark:
-                        return
-                    key = last[0]
-                    RANGES.pop(key)
-                else:
-                    # No hook tells the end of a backward pass. autograd calls these callbacks
-                    # behind its last node: GraphTask::exec_post_processing of
-                    # torch/csrc/autograd/engine.cpp.
-                    key = _Task(task)
-                    end = functools.partial(_end, key)
-                    torch.autograd.Variable._execution_engine.queue_callback(end)
+                    if last[1] is not mark:
+                        RANGES.replace(last[0], mark)
+                    return
+                # No hook tells the end of a backward pass. autograd calls these callbacks behind
+                # its last node: GraphTask::exec_post_processing of torch/csrc/autograd/engine.cpp.
+                key = _Task(task)
+                end = functools.partial(_end, key)
+                torch.autograd.Variable._execution_engine.queue_callback(end)
                 RANGES.push(key, mark)
             except Exception as error:
                 SWITCH.fail(error)

@@ -35,6 +35,25 @@ class Hook:
             self.set_tracer(tracer)
 
 
+def make_global_hook(torch: Any, call: Callable[..., None]) -> Callable[..., None]:  # noqa: ANN401 - torch
+    """Return such a hook as a function, which Python calls sooner. Nobody pickles global hooks."""
+    compiling = torch.compiler.is_compiling
+    set_tracer = torch._C._dynamo.eval_frame.set_eval_frame
+
+    def hook(*arguments: Any) -> None:  # noqa: ANN401 - torch
+        if compiling():
+            return
+        tracer = set_tracer(None)
+        try:
+            call(*arguments)
+        finally:
+            set_tracer(tracer)
+
+    file = torch.nn.Module.__call__.__code__.co_filename
+    hook.__code__ = hook.__code__.replace(co_filename=file)
+    return hook
+
+
 def make_hook(torch: Any, call: Callable[..., None]) -> Hook:  # noqa: ANN401 - torch
     """Return a hook that calls `call` with torch.compile off.
 

@@ -11,7 +11,7 @@ from gpu_profile_marks import modules, nvtx
 from gpu_profile_marks.backward import Backward
 from gpu_profile_marks.compiled import mark_compiled_steps
 from gpu_profile_marks.ending import Ending
-from gpu_profile_marks.hooks import make_hook
+from gpu_profile_marks.hooks import make_global_hook
 from gpu_profile_marks.owners import OwnerHooks, leave_hooks_to_python
 from gpu_profile_marks.phases import OptimizerMarks, StepMarks, mark_calls, watch_optimizers
 from gpu_profile_marks.ranges import SWITCH, Ranges
@@ -105,8 +105,8 @@ def _begin_with_cuda(torch: Any, trace: TorchTrace, window: Window | Ending | No
 
 def _hook_every_module(torch: Any) -> None:  # noqa: ANN401 - torch
     of_module = torch.nn.modules.module
-    of_module.register_module_forward_pre_hook(make_hook(torch, modules.before_forward))
-    after = make_hook(torch, modules.after_forward)
+    of_module.register_module_forward_pre_hook(make_global_hook(torch, modules.before_forward))
+    after = make_global_hook(torch, modules.after_forward)
     of_module.register_module_forward_hook(after, always_call=True)
     _hide_hooks_from_warning(of_module)
 

@@ -10,8 +10,8 @@ import sys
 import threading
 from typing import TYPE_CHECKING, Any
 
-from gpu_profile_marks.names import Names
-from gpu_profile_marks.ranges import RANGES, SWITCH, Mark, make_mark
+from gpu_profile_marks.names import Named, Names
+from gpu_profile_marks.ranges import RANGES, SWITCH, make_mark
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -54,35 +54,38 @@ class ModuleMarks:
         self._marks_every_module = marks_every_module
         self._names = Names()
         self._phase = make_mark("forward")
-        self._forwards: dict[str, Mark] = {}
         self._searches = _MOST_SEARCHES
 
     def enter(self, module: Any) -> None:  # noqa: ANN401 - a torch.nn.Module
         thread = _THREAD
         if type(module).__name__ == _COMPILED:
             thread.compiled = module._modules["_orig_mod"]
-        if module is thread.outermost:
+        outermost = thread.outermost  # once: each look-up of a thread's local takes 50 ns
+        if module is outermost:
             if _is_called_inside_a_module():
                 thread.depth += 1
             else:
                 self._end()
-        if thread.outermost is None:
+                outermost = None
+        if outermost is None:
             thread.outermost = module
             self._begin(module)
         if self._marks_every_module:
-            text = self._names.text(module) or self._name_late(module)
+            named = self._names.find(module) or self._name_late(module)
             if self.backward is not None:
-                self.backward.enter(module, text)
-            RANGES.push(module, self._mark(text))
+                self.backward.enter(module, named)
+            if named.forward is None:
+                named.forward = make_mark(f"forward {named.text}")
+            RANGES.push(module, named.forward)
 
     def _begin(self, module: Any) -> None:  # noqa: ANN401 - a torch.nn.Module
         self._starts()
-        if self._marks_every_module and self._names.text(module) is None:
+        if self._marks_every_module and self._names.find(module) is None:
             self._names.name_tree(module)
         RANGES.push(_FORWARD, self._phase)
 
-    def _name_late(self, module: Any) -> str:  # noqa: ANN401 - a torch.nn.Module
-        """Return the text of a module that was not in the outermost one when that was named.
+    def _name_late(self, module: Any) -> Named:  # noqa: ANN401 - a torch.nn.Module
+        """Name a module that was not in the outermost one when that was named.
 
         It was added since (an adapter), or is in no other module: programs also make modules in a
         forward, and a search for each would cost more than they do.
@@ -90,21 +93,15 @@ class ModuleMarks:
         if self._searches:
             self._searches -= 1
             self._names.name_tree(_THREAD.outermost)
-        return self._names.text(module) or self._names.name(module)
+        return self._names.find(module) or self._names.name(module)
 
-    def _mark(self, text: str) -> Mark:
-        mark = self._forwards.get(text)
-        if mark is None:
-            mark = self._forwards[text] = make_mark(f"forward {text}")
-        return mark
-
-    def leave(self, module: Any, output: Any) -> None:  # noqa: ANN401 - torch
+    def leave(self, module: Any, arguments: Any, output: Any) -> None:  # noqa: ANN401 - torch
         thread = _THREAD
         if type(module).__name__ == _COMPILED:
             thread.compiled = None
         if self._marks_every_module:
             if self.backward is not None:
-                self.backward.leave(module, output)
+                self.backward.leave(module, arguments, output)
             RANGES.pop(module)
         if module is thread.outermost:
             if thread.depth:
@@ -135,8 +132,8 @@ def _is_called_inside_a_module() -> bool:
 
 
 def before_forward(module: Any, _arguments: Any) -> None:  # noqa: ANN401 - torch
-    """Global forward pre-hook."""
-    if _compiling() or not SWITCH.on or _marks is None or _THREAD.compiled is module:
+    """Global forward pre-hook. Whoever calls it has asked is_compiling()."""
+    if not SWITCH.on or _marks is None or _THREAD.compiled is module:
         return
     try:
         _marks.enter(module)
@@ -144,12 +141,12 @@ def before_forward(module: Any, _arguments: Any) -> None:  # noqa: ANN401 - torc
         SWITCH.fail(error)
 
 
-def after_forward(module: Any, _arguments: Any, output: Any) -> None:  # noqa: ANN401 - torch
+def after_forward(module: Any, arguments: Any, output: Any) -> None:  # noqa: ANN401 - torch
     """Global forward hook, which torch also calls where forward raises."""
-    if _compiling() or not SWITCH.on or _marks is None or _THREAD.compiled is module:
+    if not SWITCH.on or _marks is None or _THREAD.compiled is module:
         return
     try:
-        _marks.leave(module, output)
+        _marks.leave(module, arguments, output)
     except Exception as error:
         SWITCH.fail(error)
 

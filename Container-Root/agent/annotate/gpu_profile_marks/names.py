@@ -16,21 +16,41 @@ _PARALLEL = {"DistributedDataParallel", "DataParallel"}
 _MOST_COPIES = 32  # of a class: a program that copies its model in each step has bounded names
 
 
+class Named:
+    """A module's text, `transformer.h.3.attn|GPT2Attention|FILE:LINE`, and what its hooks keep.
+
+    `forward` is the mark of its forward, `begin` the hook of its backward. `nodes` is the number of
+    nodes of its last forward whose nodes were searched; `is_simple` and `is_reduced` tell what was
+    found (backward.py).
+    """
+
+    __slots__ = ("begin", "forward", "is_reduced", "is_simple", "module", "nodes", "text")
+
+    def __init__(self, module: Any, text: str) -> None:  # noqa: ANN401 - a torch.nn.Module
+        self.module = weakref.ref(module)
+        self.text = text
+        self.forward: Any = None
+        self.begin: Any = None
+        self.nodes = 0
+        self.is_simple = self.is_reduced = False
+
+
 class Names:
-    """The texts of modules, by identity: `transformer.h.3.attn|GPT2Attention|FILE:LINE`.
+    """The texts of modules, by identity.
 
     A weak reference beside the text tells whether the identity still is that of the module.
     """
 
     def __init__(self) -> None:
-        self._texts: dict[int, tuple[Any, str]] = {}
+        self._named: dict[int, Named] = {}
         self._classes: dict[type, str] = {}
         self._prefixes: dict[int, tuple[Any, str]] = {}
         self._owners: dict[str, Any] = {}
 
-    def text(self, module: Any) -> str | None:  # noqa: ANN401 - a torch.nn.Module
-        """Return the module's text, or None if it was never named."""
-        return _of_living(self._texts, module)
+    def find(self, module: Any) -> Named | None:  # noqa: ANN401 - a torch.nn.Module
+        """Return what is known of a module, or None if it was never named."""
+        named = self._named.get(id(module))
+        return named if named is not None and named.module() is module else None
 
     def name_tree(self, root: Any) -> None:  # noqa: ANN401 - a torch.nn.Module
         """Name a module and all below it. A shared module keeps its first name.
@@ -40,16 +60,15 @@ class Names:
         `Net#2.layers.0`.
         """
         tree = list_tree(root)
-        prefix = _of_living(self._prefixes, root)
-        if prefix is None:
-            prefix = self._choose_prefix(tree)
-            self._prefixes[id(root)] = (weakref.ref(root), prefix)
-        for place, name in enumerate(_qualify(tree, prefix)):
+        entry = self._prefixes.get(id(root))
+        if entry is None or entry[0]() is not root:
+            entry = self._prefixes[id(root)] = (weakref.ref(root), self._choose_prefix(tree))
+        for place, name in enumerate(_qualify(tree, entry[1])):
             module = tree[place][0]
             self._name(module, name)
             self._owners[name] = weakref.ref(module)
 
-    def name(self, module: Any) -> str:  # noqa: ANN401 - a torch.nn.Module
+    def name(self, module: Any) -> Named:  # noqa: ANN401 - a torch.nn.Module
         """Name a module that no named module contains: its class alone."""
         return self._name(module, "")
 
@@ -70,21 +89,19 @@ class Names:
         owner = self._owners.get(name, type(None))()
         if not name or owner is None or id(owner) in inside:
             return False
-        return (self.text(owner) or "").partition("|")[0] == name
+        named = self.find(owner)
+        return named is not None and named.text.partition("|")[0] == name
 
-    def _name(self, module: Any, name: str) -> str:  # noqa: ANN401 - a torch.nn.Module
+    def _name(self, module: Any, name: str) -> Named:  # noqa: ANN401 - a torch.nn.Module
         kind = _class_of(module)
         place = self._classes.get(kind)
         if place is None:
             place = self._classes[kind] = find_class(kind)
         text = f"{(name or kind.__name__).replace('|', '/')}|{kind.__name__}|{place}"
-        self._texts[id(module)] = (weakref.ref(module), text)
-        return text
-
-
-def _of_living(entries: dict[int, tuple[Any, str]], module: Any) -> str | None:  # noqa: ANN401 - a torch.nn.Module
-    entry = entries.get(id(module))
-    return entry[1] if entry is not None and entry[0]() is module else None
+        named = self.find(module)
+        if named is None or named.text != text:
+            named = self._named[id(module)] = Named(module, text)
+        return named
 
 
 def _class_of(module: Any) -> type:  # noqa: ANN401 - a torch.nn.Module

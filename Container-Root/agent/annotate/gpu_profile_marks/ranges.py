@@ -63,8 +63,17 @@ class Ranges(threading.local):
 
     def push(self, key: object, mark: Mark) -> None:
         self.open.append((key, mark))
-        if self.domain is not None:
-            self.domain.push(mark.address)
+        domain = self.domain
+        if domain is not None:
+            domain.push(mark.address)
+
+    def replace(self, key: object, mark: Mark) -> None:
+        """End the innermost range, and begin one in its place."""
+        self.open[-1] = (key, mark)
+        domain = self.domain
+        if domain is not None:
+            domain.pop()
+            domain.push(mark.address)
 
     def pop(self, key: object) -> bool:
         """End the innermost range of this key and all ranges inside it.
@@ -75,8 +84,9 @@ class Ranges(threading.local):
         # Nearly always it is the innermost one: this path runs twice for each module and step.
         if ranges and ranges[-1][0] is key:
             ranges.pop()
-            if self.domain is not None:
-                self.domain.pop()
+            domain = self.domain
+            if domain is not None:
+                domain.pop()
             return True
         for place in range(len(ranges) - 2, -1, -1):
             if ranges[place][0] is key:

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from gpu_profile_marks import backward, ranges
+from gpu_profile_marks.names import Named
 
 OF_PARAMETER = 2**64 - 1
 
@@ -69,12 +70,27 @@ def make_backward(numbers: SimpleNamespace) -> backward.Backward:
     return backward.Backward(torch)
 
 
+class Module:
+    """A leaf with one parameter, and its marks."""
+
+    def __init__(self, numbers: SimpleNamespace) -> None:
+        self._modules: dict[str, object] = {}
+        self.weight = SimpleNamespace(grad=None)
+        self._parameters = {"weight": self.weight, "bias": None}
+        self.numbers, self.marks = numbers, make_backward(numbers)
+        self.named = Named(self, "h|H|h.py:1")
+
+    def run(self, output: Any, end: int, *arguments: object) -> None:
+        """A forward that makes the nodes up to `end`, and returns `output`, and its backward."""
+        self.marks.enter(self, self.named)
+        self.numbers.next = end
+        self.marks.leave(self, arguments, output)
+        self.marks.forget()
+        self.marks._waiting = 0
+
+
 def run_forward(numbers: SimpleNamespace, output: Any, end: int) -> None:
-    """A module's forward that makes the nodes up to `end`, and returns `output`."""
-    module, marks = object(), make_backward(numbers)
-    marks.enter(module, "h|H|h.py:1")
-    numbers.next = end
-    marks.leave(module, output)
+    Module(numbers).run(output, end)
 
 
 @pytest.mark.parametrize("wrap", [lambda x: x, lambda x: [x], lambda x: {"a": (x,)}, Output])
@@ -116,3 +132,56 @@ def test_a_node_with_the_number_of_a_parameter_s_has_no_parameter(
     last = Node(0, Node(OF_PARAMETER))
     run_forward(numbers, Tensor(last), end)
     assert len(last.hooks) == 1
+
+
+@dataclass
+class Step:
+    """The nodes of a leaf in one step: it has an input, and uses its parameter."""
+
+    before: Node
+    gradient: Node
+    last: Node
+
+
+def run_step(module: Module, nodes: int = 2) -> Step:
+    start = module.numbers.next + 1
+    gradient = Node(OF_PARAMETER)
+    gradient.variable, gradient.metadata = module.weight, {}  # type: ignore[attr-defined]
+    gradient.register_hook = gradient.hooks.append  # type: ignore[attr-defined]
+    before = Node(start - 1)
+    module.numbers.next = start
+    last = Node(start + nodes - 1, before, Node(start, gradient))
+    module.run(Tensor(last), start + nodes, Tensor(before))
+    return Step(before, gradient, last)
+
+
+def test_a_simple_module_is_searched_once(
+    numbers: SimpleNamespace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Until it makes another number of nodes, as with a cast that autocast has kept."""
+    module, searches, find_nodes = Module(numbers), [], backward.find_nodes
+    monkeypatch.setattr(
+        backward, "find_nodes", lambda *words: searches.append(1) or find_nodes(*words)
+    )
+    steps = [run_step(module) for _ in range(3)]
+    assert [len(step.last.hooks) for step in steps] == [1, 1, 1]
+    assert (module.named.is_simple, len(searches)) == (True, 1)
+    run_step(module, nodes=3)
+    assert len(searches) == 2
+
+
+def test_a_gradient_that_is_added_to_another_has_hooks(numbers: SimpleNamespace) -> None:
+    module = Module(numbers)
+    first = run_step(module)
+    module.weight.grad = 1
+    second = run_step(module)
+    assert (len(first.gradient.hooks), len(second.gradient.hooks)) == (0, 2)
+
+
+def test_a_module_that_uses_more_than_its_arguments_is_not_simple(
+    numbers: SimpleNamespace,
+) -> None:
+    module = Module(numbers)
+    numbers.next = 1
+    module.run(Tensor(Node(1, Node(0))), 2)
+    assert not module.named.is_simple

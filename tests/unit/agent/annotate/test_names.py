@@ -34,13 +34,18 @@ class DistributedDataParallel(Module): ...
 HERE = Path(__file__).name
 
 
+def text_of(names: Names, module: Module) -> str:
+    named = names.find(module)
+    return named.text if named is not None else ""
+
+
 def texts(root: Module) -> dict[str, Module]:
     names = Names()
     names.name_tree(root)
     found: dict[str, Module] = {}
 
     def walk(module: Module) -> None:
-        found.setdefault((names.text(module) or "").rpartition("|")[0], module)
+        found.setdefault(text_of(names, module).rpartition("|")[0], module)
         for child in module.children.values():
             walk(child)
 
@@ -70,7 +75,7 @@ def test_a_shared_module_keeps_its_first_name() -> None:
 
 def names_of(names: Names, root: Module) -> list[str]:
     """The names of a tree, from top to bottom."""
-    own = (names.text(root) or "").partition("|")[0]
+    own = text_of(names, root).partition("|")[0]
     return [own, *(name for child in root.children.values() for name in names_of(names, child))]
 
 
@@ -137,9 +142,12 @@ def test_a_module_that_is_added_later_has_its_name() -> None:
 
 def test_an_unknown_module_is_named_by_its_class() -> None:
     names, module = Names(), Linear()
-    assert names.text(module) is None
-    assert names.name(module).startswith(f"Linear|Linear|{HERE}:") or HERE in names.name(module)
-    assert names.text(module) is not None
+    assert names.find(module) is None
+    assert (
+        names.name(module).text.startswith(f"Linear|Linear|{HERE}:")
+        or HERE in names.name(module).text
+    )
+    assert names.find(module) is not None
 
 
 def test_the_line_is_that_of_the_class() -> None:
