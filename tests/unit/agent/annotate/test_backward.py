@@ -6,7 +6,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from gpu_profile_marks import backward, ranges
+from gpu_profile_marks import backward, graph, ranges
 from gpu_profile_marks.names import Named
 
 OF_PARAMETER = 2**64 - 1
@@ -159,10 +159,13 @@ def test_a_simple_module_is_searched_once(
     numbers: SimpleNamespace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Until it makes another number of nodes, as with a cast that autocast has kept."""
-    module, searches, find_nodes = Module(numbers), [], backward.find_nodes
-    monkeypatch.setattr(
-        backward, "find_nodes", lambda *words: searches.append(1) or find_nodes(*words)
-    )
+    module, searches = Module(numbers), []
+
+    def find_nodes(*words: Any) -> Any:
+        searches.append(words)
+        return graph.find_nodes(*words)
+
+    monkeypatch.setattr(backward, "find_nodes", find_nodes)
     steps = [run_step(module) for _ in range(3)]
     assert [len(step.last.hooks) for step in steps] == [1, 1, 1]
     assert (module.named.is_simple, len(searches)) == (True, 1)
