@@ -169,7 +169,7 @@ def describe_copy(copy: Nsys) -> str:
 
 def explain_missing(path: str) -> str:
     where = f"{path} does not run" if path else "not in PATH, /opt/nvidia or the CUDA toolkit"
-    return f"no nsys on this machine: {where}. Install nsight-systems-cli, or name one by NSYS"
+    return f"no nsys on this machine: {where}. Install nsight-systems-cli, name one by NSYS, or record PyTorch --with torch"
 
 
 def _options(argv: Sequence[str] | None) -> argparse.Namespace:

@@ -31,6 +31,18 @@ _STEP = "step"
 _RANK = re.compile(r"rank\d+\.")
 
 
+def _make_config(torch: Any) -> dict[str, Any]:  # noqa: ANN401 - torch
+    """Return the argument that has waits between streams recorded, where this torch has it.
+
+    Without them nobody can replay a program of several streams.
+    """
+    try:
+        config = torch._C._profiler._ExperimentalConfig(enable_cuda_sync_events=True)
+    except (AttributeError, TypeError):
+        return {}
+    return {"experimental_config": config}
+
+
 class TorchTrace:
     """The trace of this process, from `start` to `stop`, in a file named by its rank."""
 
@@ -55,7 +67,8 @@ class TorchTrace:
         activity = torch.profiler.ProfilerActivity
         has_gpu = torch.cuda.is_initialized() or torch.cuda.is_available()
         activities = [activity.CPU, *([activity.CUDA] if has_gpu else [])]
-        self._profiler = torch.profiler.profile(activities=activities)
+        waits = _make_config(torch)
+        self._profiler = torch.profiler.profile(activities=activities, **waits)
         self._thread = threading.get_ident()
         self._profiler.start()
 

@@ -221,3 +221,62 @@ def test_a_trace_that_is_cut_anywhere_is_refused_and_leaves_nothing(tmp_path: Pa
     done = invoke("stats", f"--report={tmp_path / 'cut.json'}", directory=reporting_here(tmp_path))
     assert (done.returncode, done.stdout, done.stderr.count("\n")) == (6, "", 1)
     assert not (tmp_path / "cut.sqlite").exists()
+
+
+def _list_ranges(trace: Path) -> list[tuple[str, str, int]]:
+    """(domain, text, number) of each range, in time order."""
+    export = trace.with_name(f"{trace.name}.sqlite")
+    export_trace(trace, export)
+    with Database.open(export) as database:
+        rows = database.load(NVTX, "start", "domainId", "textId", "int64Value?")
+        names = database.names(rows["textId"])
+        order = sorted(range(len(rows["start"])), key=lambda row: int(rows["start"][row]))
+        return [
+            (int(rows["domainId"][row]), names[text], max(-1, int(rows["int64Value"][row])))
+            for row in order
+            if (text := int(rows["textId"][row])) > 0
+        ]
+
+
+def test_marks_are_ranges_of_their_domain(tmp_path: Path) -> None:
+    """As annotate/gpu_profile_marks/torch_trace.py writes them; a user's own stay the user's."""
+    names = ("ProfilerStep#12", "gpu-profile:forward h.3|Attention|model.py:7", "mine")
+    calls = _event("python_function", "nn.Module: Linear_0", "1", "1", 40, 40)
+    marks = [
+        _event("user_annotation", name, f"{number}", "9", 40, 40)
+        for number, name in enumerate(names)
+    ]
+    ranges = _list_ranges(_write(tmp_path / "a.pt.trace.json", [*marks, calls]))
+    assert ranges == [
+        (2, "step", 12),
+        (2, "forward h.3|Attention|model.py:7", -1),
+        (0, "mine", -1),
+    ]
+
+
+def test_calls_of_modules_are_told_by_what_is_around_them(tmp_path: Path) -> None:
+    """with_stack=True writes them, in no order, beside a hundred times as many other functions."""
+    calls = [
+        ("nn.Module: Linear_1", 5, 2, 40),
+        ("nn.Module: Gpt_0", 1, 9, 40),
+        ("model.py(7): forward", 1, 9, 40),
+        ("nn.Module: Block_0", 2, 6, 40),
+        ("nn.Module: Linear_0", 3, 2, 40),
+        ("nn.Module: Loader", 4, 1, 41),
+        ("nn.Module: Block_1", 8, 1, 40),
+    ]
+    events = [
+        _event("python_function", name, f"{start}", f"{length}", 40, thread)
+        for name, start, length, thread in calls
+    ]
+    step = _event("user_annotation", "ProfilerStep#0", "0", "20", 40, 40)
+    ranges = _list_ranges(_write(tmp_path / "a.pt.trace.json", [step, *events]))
+    assert ranges == [
+        (0, "ProfilerStep#0", -1),
+        (2, "forward |Gpt|", -1),
+        (2, "forward Block.0|Block|", -1),
+        (2, "forward Block.0.Linear.0|Linear|", -1),
+        (2, "forward |Loader|", -1),
+        (2, "forward Block.0.Linear.1|Linear|", -1),
+        (2, "forward Block.1|Block|", -1),
+    ]
