@@ -169,7 +169,8 @@ def describe_copy(copy: Nsys) -> str:
 
 def explain_missing(path: str) -> str:
     where = f"{path} does not run" if path else "not in PATH, /opt/nvidia or the CUDA toolkit"
-    return f"no nsys on this machine: {where}. Install nsight-systems-cli, name one by NSYS, or record PyTorch --with torch"
+    ways = "Install nsight-systems-cli, name one by NSYS, or record PyTorch --with torch"
+    return f"no nsys on this machine: {where}. {ways}"
 
 
 def _options(argv: Sequence[str] | None) -> argparse.Namespace:
