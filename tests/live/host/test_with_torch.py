@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.invoked import Result, invoke, reporting_here
+from gpu_profile.command import Result
+from tests.invoked import invoke, reporting_here
 
 DOUBLE = Path(__file__).parents[2] / "data" / "annotated" / "doubles" / "torch_double.py"
 PROFILER = '''

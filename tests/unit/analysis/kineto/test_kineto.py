@@ -223,7 +223,7 @@ def test_a_trace_that_is_cut_anywhere_is_refused_and_leaves_nothing(tmp_path: Pa
     assert not (tmp_path / "cut.sqlite").exists()
 
 
-def _list_ranges(trace: Path) -> list[tuple[str, str, int]]:
+def _list_ranges(trace: Path) -> list[tuple[int, str, int]]:
     """(domain, text, number) of each range, in time order."""
     export = trace.with_name(f"{trace.name}.sqlite")
     export_trace(trace, export)
