@@ -197,6 +197,22 @@ def _open_child(
     return child
 
 
+def start_apart(command: Command) -> None:
+    """Start a program with a window, which outlives this process and says nothing here."""
+    nothing, environment = subprocess.DEVNULL, make_environment(command)
+    try:
+        subprocess.Popen(
+            command.argv,
+            stdin=nothing,
+            stdout=nothing,
+            stderr=nothing,
+            env=environment,
+            start_new_session=True,
+        )
+    except OSError as error:
+        raise make_missing_error(command.argv[0], error, command.if_missing) from error
+
+
 def drive(steps: Steps[T]) -> T:
     """Run every command that `steps` yields, send it the result, and return the steps' value."""
     try:

@@ -145,7 +145,13 @@ VERBS: tuple[Verb, ...] = (
         "html",
         "reading.html",
         "Write one page of a run.",
-        "html --run train --output page.html",
+        "html --run train --open",
+    ),
+    Verb(
+        "open",
+        "reading.desktop",
+        "Show a run's reports in the local Nsight Systems.",
+        "open --run train",
     ),
     Verb(
         "timeline",

@@ -91,6 +91,12 @@ _LINKS = (
     ("tables", "Tables"),
     ("run", "Run"),
 )
+_ON_PAPER = render_tag(
+    "span",
+    " On paper: the first 8 rows of a table, 8 findings and 16 ranks of a chart, and no table that "
+    "is folded. The file has all.",
+    class_="paper",
+)
 _SCRIPTS = (
     *("tables.js", "data.js", "timeline.js", "events.js", "lanes.js", "lookup.js"),
     *("search.js", "places.js", "icicle.js", "controls.js"),
@@ -129,7 +135,7 @@ def render_page(data: PageData) -> str:
         "<main id=main>",
         *parts,
         "</main>",
-        render_tag("footer", "Made by gpu-profile from Nsight Systems reports."),
+        render_tag("footer", "Made by gpu-profile from Nsight Systems reports.", _ON_PAPER),
     )
     sources = [_read_asset(name) for name in _SCRIPTS]
     scripts = "".join(f"<script>{source}</script>\n" for source in sources)
@@ -138,7 +144,7 @@ def render_page(data: PageData) -> str:
         f'<meta http-equiv="Content-Security-Policy" content="{_make_policy(sources)}">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
         f'<title>{title}</title>\n<link rel="icon" href="data:,">\n'
-        f"<style>\n{_read_asset('page.css')}</style>\n</head>\n<body>\n"
+        f"<style>\n{_read_asset('page.css')}{_read_asset('print.css')}</style>\n</head>\n<body>\n"
         f'<div class="page">\n{"".join(body)}\n</div>\n{scripts}</body>\n</html>\n'
     )
 

@@ -139,7 +139,7 @@ def _render_cell(cell: Cell, column: Column, numeric: bool) -> str:
         return "<td></td>"
     if numeric and not isinstance(cell, str):
         separated = column.unit or isinstance(cell, float)
-        number = f"{cell:,.{column.decimals}f}" if isinstance(cell, float) else f"{cell:,}"
+        number = _format_float(cell, column) if isinstance(cell, float) else f"{cell:,}"
         content = number if separated else format_cell(cell, column)
         return render_tag("td", content, class_="number", data_value=repr(cell))
     value = str(cell)
@@ -148,6 +148,13 @@ def _render_cell(cell: Cell, column: Column, numeric: bool) -> str:
     return render_tag(
         "td", render_tag("span", render_text(value), class_="long", tabindex=0), title=value
     )
+
+
+def _format_float(cell: float, column: Column) -> str:
+    """The number with the column's digits; with two of its own where these would be zeros."""
+    number = f"{cell:,.{column.decimals}f}"
+    is_lost = cell and not number.strip("-0.,")
+    return f"{cell:.2g}" if is_lost else number
 
 
 def render_facts(pairs: Mapping[str, str]) -> str:

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from gpu_profile.cli.options.shared import (
+    DryRunOptions,
     FormatOptions,
     OutputOptions,
     ReadOptions,
@@ -59,6 +60,11 @@ class WhatIfOptions(ControlOptions, FormatOptions, WindowOptions, SchedulerOptio
 
 @dataclass(frozen=True, kw_only=True)
 class HtmlOptions(OutputOptions, WindowOptions, SchedulerOptions, ReadOptions):
+    open: bool = make_flag(False, "show the page in the browser of this machine")
+
+
+@dataclass(frozen=True, kw_only=True)
+class OpenOptions(DryRunOptions, ReadOptions):
     pass
 
 

@@ -15,12 +15,16 @@ def _write_page(options: HtmlOptions) -> None:
     # imported here: numpy and what needs it take 0.3 s, in which the workers' server loads it too
     from gpu_profile.cli.flags import load_settings
     from gpu_profile.cli.terminal import print_tables
+    from gpu_profile.verbs.reading.desktop import find_browser, show_page
     from gpu_profile.verbs.reading.findings import save_page
     from gpu_profile.verbs.reading.open_run import ReportChoice, resolve_output
 
+    browser = find_browser() if options.open else ""
     settings = load_settings(options)
     choice = ReportChoice.from_options(options)
     output = resolve_output(choice, options.output, settings, "page.html")
     summary = save_page(choice, settings, output)
     print_tables([summary], "text")
-    print(f"{output}: one file, open it in a browser")
+    if browser:
+        show_page(browser, output)
+    print(f"{output}: one file, {'shown' if browser else 'open it'} in a browser")

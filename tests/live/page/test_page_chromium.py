@@ -1,5 +1,6 @@
 """The page in a real browser: no console errors, no overflow, controls by mouse and keyboard."""
 
+import re
 import struct
 from pathlib import Path
 
@@ -87,11 +88,13 @@ def test_tables_sort_and_search(browser: Browser, page: str) -> None:
     assert shown == 1
 
 
-def test_it_prints(browser: Browser, page: str, tmp_path: Path) -> None:
+def test_it_prints_on_six_pages(browser: Browser, page: str, tmp_path: Path) -> None:
     browser.open(page)
     browser.wait_for_timeline()
     browser.pdf(tmp_path / "page.pdf")
-    assert (tmp_path / "page.pdf").stat().st_size > 50_000
+    printed = (tmp_path / "page.pdf").read_bytes()
+    assert len(printed) > 50_000
+    assert 3 <= len(re.findall(rb"/Type\s*/Page\b", printed)) <= 6
     assert browser.problems == []
 
 

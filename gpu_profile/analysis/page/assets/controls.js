@@ -131,12 +131,13 @@ function searching(timeline) {
   });
 }
 
-// On paper there is no frame to scroll: all ranks are drawn.
+// On paper there is no frame to scroll. Many ranks are drawn without the rows of their hosts.
 function printing(timeline) {
+  let hosts = true;
   const turn = (whole) => {
     timeline.whole = whole;
-    timeline.measure();
-    timeline.draw();
+    if (whole) hosts = timeline.hosts;
+    timeline.showHosts(hosts && !(whole && timeline.ranks.length * timeline.block > PAPER));
   };
   addEventListener("beforeprint", () => turn(true));
   addEventListener("afterprint", () => turn(false));

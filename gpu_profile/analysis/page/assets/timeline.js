@@ -1,7 +1,7 @@
 // The timeline: coarse bins when far, every event when near. The canvas is as high as the frame
 // that scrolls: only the ranks in it are drawn.
 "use strict";
-const AXIS = 26;
+const AXIS = 26, PAPER = 560;
 const UNITS = [[1e9, "s"], [1e6, "ms"], [1e3, "µs"], [1, "ns"]];
 
 function amount(ns, digits = 3) {
@@ -39,7 +39,7 @@ class Timeline {
     this.width = Math.max(60, this.across - this.left - 8);
     const total = this.ranks.length * this.block + 4;
     this.tall.style.height = `${total}px`;
-    this.high = this.whole ? total : Math.min(total, Math.round(innerHeight * 0.78));
+    this.high = this.whole ? Math.min(total, PAPER) : Math.min(total, Math.round(innerHeight * 0.78));
     this.frame.style.height = `${this.high}px`;
     this.canvas.style.height = `${this.high}px`;
   }
