@@ -12,7 +12,7 @@ import pytest
 from tests.live.side_by_side import ClusterLock, get_mode
 
 CACHED = Path.home() / ".cache" / "gpu-profile" / "nsys" / "nsys"
-PROCESSES = 3
+PROCESSES = int(os.environ.get("GPU_PROFILE_LIVE_PROCESSES", "3"))
 """Of pytest-xdist's `--numprocesses=auto`. Live tests wait for pods, schedulers and grace periods:
 two processes left one of two cores idle."""
 CLUSTER_STARTS = "GPU_PROFILE_CLUSTER_STARTS"
@@ -21,10 +21,16 @@ time, its programs are built for minutes, and tests of other parts run meanwhile
 FIRST = (
     *("kubernetes alone", "slurm", "image/test_locked_builds.py", "registry"),
     *("kubernetes/test_profile_kubernetes.py", "image/test_toggles.py", "installed"),
-    *("kubernetes/test_faults_pods.py", "ssh", "kubernetes/test_injector_live.py"),
-    *("test_engine_hangs.py", "annotate/test_marks_in_image.py"),
+    *("kubernetes/test_record_kubernetes.py", "kubernetes/test_user_manifests.py", "ssh"),
+    *("kubernetes/test_carried_live.py", "kubernetes/test_faults_pods.py", "nsys/test_record.py"),
+    *("kubernetes/test_injector_live.py", "kubernetes/test_open_mpi.py", "test_engine_hangs.py"),
+    *("kubernetes/test_placement.py", "annotate/test_marks_in_image.py"),
 )
-"""The groups that take minutes: pytest-xdist begins with them, and fills up with single tests."""
+"""The groups that take minutes: pytest-xdist begins with them, and fills up with single tests.
+
+Those of the cluster stand behind long ones of other engines: they wait until "kubernetes alone" has
+ended, and a process that waits runs nothing else.
+"""
 SINGLE = (
     *("host/test_host.py", "test_container_verbs.py", "test_each_verb_starts.py"),
     "test_nsys_cpu.py",
@@ -102,12 +108,20 @@ def pytest_runtest_logreport(report: pytest.TestReport) -> None:
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Print the 25 slowest tests, with their setup and teardown."""
+    """Print the 25 slowest tests, with their setup and teardown, and the groups that take longest."""
     slowest = sorted(SECONDS.items(), key=lambda item: -item[1])[:25]
-    if slowest and slowest[0][1] > 1:
-        terminalreporter.section("slowest tests")
-        for nodeid, seconds in slowest:
-            terminalreporter.write_line(f"{seconds:7.1f} s  {nodeid}")
+    if not slowest or slowest[0][1] < 1:
+        return
+    terminalreporter.section("slowest tests")
+    for nodeid, seconds in slowest:
+        terminalreporter.write_line(f"{seconds:7.1f} s  {nodeid}")
+    groups: defaultdict[str, float] = defaultdict(float)
+    for nodeid, seconds in SECONDS.items():
+        groups[get_group(nodeid) or "single tests"] += seconds
+    terminalreporter.write_line("groups, each of which one process runs:")
+    for group, seconds in sorted(groups.items(), key=lambda item: -item[1])[:15]:
+        terminalreporter.write_line(f"{seconds:7.1f} s  {group}")
+    terminalreporter.write_line(f"{sum(groups.values()):7.1f} s  all")
 
 
 LOCK = ClusterLock()
