@@ -108,7 +108,7 @@ def pytest_runtest_logreport(report: pytest.TestReport) -> None:
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Print the 25 slowest tests, with their setup and teardown, and the groups that take longest."""
+    """Print the 25 slowest tests, with setup and teardown, and the groups that take longest."""
     slowest = sorted(SECONDS.items(), key=lambda item: -item[1])[:25]
     if not slowest or slowest[0][1] < 1:
         return
