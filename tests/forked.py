@@ -11,7 +11,7 @@ import socket
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import IO, TypeAlias
@@ -29,10 +29,14 @@ _LIMIT_S = 600.0
 
 
 def start_python(
-    words: Sequence[str], directory: Path, env: Mapping[str, str], stdin: str = ""
+    words: Sequence[str],
+    directory: Path,
+    env: Mapping[str, str],
+    stdin: str = "",
+    unset: Sequence[str] = (),
 ) -> Result:
-    """Run `python WORDS` to its end in a new Python."""
-    argv = ("env", f"--chdir={directory}", sys.executable, *words)
+    """Run `python WORDS` to its end in a new Python. `unset`: words of env(1)."""
+    argv = ("env", *unset, f"--chdir={directory}", sys.executable, *words)
     return process.run(Command(argv=argv, env=env, stdin=stdin))
 
 
@@ -42,16 +46,21 @@ def run_python(
     env: Mapping[str, str],
     project: Path = ROOT,
     stdin: str = "",
+    without: Collection[str] = (),
 ) -> Result:
     """Run `python -m MODULE …` or `python SCRIPT …` in a child of the project's fork server.
+
+    `without`: our variables that it does not get.
 
     The result is that of start_python, which runs it where a child would be no substitute: with
     other variables that Python reads when it starts, or where the system has no pidfd_open.
     """
-    environ = {**os.environ, **env}
+    kept = {name: value for name, value in os.environ.items() if name not in without}
+    environ = {**kept, **env}
     variables = _choose_start_variables(os.environ)
     if not hasattr(os, "pidfd_open") or _choose_start_variables(environ) != variables:
-        return start_python(words, directory, env, stdin)
+        unset = tuple(word for name in without for word in ("-u", name))
+        return start_python(words, directory, env, stdin, unset)
     call = Call(
         words=words,
         directory=str(directory.absolute()),

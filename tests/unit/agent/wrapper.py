@@ -10,12 +10,12 @@ from typing import Any
 
 from recorded_env import secret_names
 
+from gpu_profile.command import Result
+from tests.forked import run_python
+
 ROOT = Path(__file__).parents[3]
 PROFILE = ROOT / "Container-Root" / "agent" / "profile_ranks.py"
-TIMEOUT_S = 180
 VERSION = "NVIDIA Nsight Systems version 2099.1.0"
-
-Finished = subprocess.CompletedProcess
 
 
 @dataclass(frozen=True)
@@ -32,16 +32,9 @@ class Wrapper:
     def argv(self, *words: str) -> list[str]:
         return [sys.executable, str(PROFILE), f"--nsys={self.nsys}", f"--output={self.out}", *words]
 
-    def run(self, *words: str, **environ: str) -> Finished[str]:
-        return subprocess.run(
-            self.argv(*words),
-            env=clean_environment(environ),
-            cwd=self.directory,
-            capture_output=True,
-            text=True,
-            timeout=TIMEOUT_S,
-            check=False,
-        )
+    def run(self, *words: str, **environ: str) -> Result:
+        """Run it to its end in a child of the fork server."""
+        return run_python(self.argv(*words)[1:], self.directory, environ, without=list_left_out())
 
     def start(self, *words: str, **environ: str) -> "subprocess.Popen[str]":
         # Under nohup, SIGHUP is ignored by all that a test starts.
@@ -78,11 +71,15 @@ def wrapper_in(directory: Path) -> Wrapper:
     return Wrapper(directory, nsys)
 
 
-def clean_environment(environ: dict[str, str]) -> dict[str, str]:
-    """This process' own, without what would make it a rank, and without credentials."""
+def list_left_out() -> set[str]:
+    """Variables that would make a program a rank, and credentials."""
     ranks = ("RANK", "WORLD_SIZE", "LOCAL_", "OMPI_", "PMI", "SLURM_", "MASTER_", "PET_")
-    dropped = {*secret_names(os.environ), *(k for k in os.environ if k.startswith(ranks))}
-    return {k: v for k, v in os.environ.items() if k not in dropped} | environ
+    return {*secret_names(os.environ), *(k for k in os.environ if k.startswith(ranks))}
+
+
+def clean_environment(environ: dict[str, str]) -> dict[str, str]:
+    left_out = list_left_out()
+    return {k: v for k, v in os.environ.items() if k not in left_out} | environ
 
 
 def python(code: str) -> tuple[str, str, str]:
