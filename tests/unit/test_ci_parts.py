@@ -1,7 +1,9 @@
 """The parts of a run of CI: output apart, the exit code of the one that failed, the last lines."""
 
+import shutil
 import signal
 import subprocess
+from pathlib import Path
 
 from gpu_profile.settings.places import ROOT
 
@@ -40,3 +42,26 @@ def test_a_run_that_a_signal_ends_has_no_success() -> None:
     )
     assert done.returncode == -signal.SIGTERM
     assert "\n== ended with a signal after " in done.stdout
+
+
+def test_a_night_goes_on_behind_a_part_that_failed(tmp_path: Path) -> None:
+    """Each part says what repeats it, with its seed."""
+    (tmp_path / ".ci").mkdir()
+    shutil.copy(ROOT / ".ci/nightly", tmp_path / ".ci")
+    said = 'echo "$0 ${GPU_PROFILE_SEED:-} ${GPU_PROFILE_SLOW:-} $*"'
+    for name, code in {"inv": 4, ".ci/pythons": 0, ".ci/run": 1}.items():
+        (tmp_path / name).write_text(f"#!/bin/sh\n{said}\nexit {code}\n")
+        (tmp_path / name).chmod(0o755)
+    words = ("bash", str(tmp_path / ".ci/nightly"), "7")
+    done = subprocess.run(words, capture_output=True, text=True, check=False)
+    drawn = "check -- -m drawn tests/unit tests/fuzz"
+    assert done.returncode == 1
+    assert [line.split() for line in done.stdout.splitlines() if line and line[:2] != "=="] == [
+        ["./inv", "7", *drawn.split()],
+        [".ci/pythons"],
+        [".ci/run", "1"],
+    ]
+    assert done.stderr.splitlines() == [
+        f"failed; to repeat it: GPU_PROFILE_SEED=7 ./inv {drawn}",
+        "failed; to repeat it: GPU_PROFILE_SLOW=1 .ci/run",
+    ]
