@@ -1,12 +1,13 @@
 """What `profile --record manual` costs a program, and how soon `record` begins.
 
-    .venv/bin/python bench/armed.py cost [--pairs 20] [--nsys PATH] [--python PATH]
+    .venv/bin/python bench/armed.py cost [--pairs 20] [--device cuda] [--nsys PATH] [--python PATH]
     .venv/bin/python bench/armed.py windows [--count 20] [--nsys PATH]
 
-`cost` runs two programs on the CPU, each plain and armed in turns: one of few large operations and
-one of many small ones, as GPU-bound and host-bound trainings are. A figure is the least CPU
-time of a step, of all threads, which a busy machine changes least; the interval of the ratios'
-median is that of order statistics, at 95 %. The Python needs torch.
+`cost` runs two programs, each plain and armed in turns: one of few large operations and one of
+many small ones, as GPU-bound and host-bound trainings are. On the CPU a figure is the least CPU
+time of a step, of all threads, which a busy machine changes least; on a GPU it is the median time
+of a step, and with --workers the programs start side by side and are measured one at a time. The
+interval of the ratios' median is that of order statistics, at 95 %. The Python needs torch.
 
 `windows` arms two ranks of this machine and records them; it prints the seconds from the command to
 the first event of each window, and between the ranks' first events.
@@ -23,6 +24,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -35,26 +37,42 @@ PROFILE = ROOT / "Container-Root" / "agent" / "profile_ranks.py"
 TRAINING = ROOT / "tests" / "live" / "nsys" / "training.py"
 TORCH = ROOT / "tests" / "data" / "annotated" / "doubles" / "torch_double.py"
 PROGRAM = """
-import json, sys, time, torch
-layers, width, steps = map(int, sys.argv[1:])
+import contextlib, fcntl, json, sys, time, torch
+device, lock = sys.argv[1:3]
+layers, width, rows, steps = map(int, sys.argv[3:])
 torch.set_num_threads(1)
 net = [torch.nn.Linear(width, width) for _ in range(layers)]
-model = torch.nn.Sequential(*net)
+model = torch.nn.Sequential(*net).to(device)
 optimizer = torch.optim.SGD(model.parameters(), lr=1e-3)
-batch = torch.randn(32, width)
-times = []
-for number in range(steps):
-    began = time.process_time()
+batch = torch.randn(rows, width, device=device)
+on_gpu = device == "cuda"
+now = time.perf_counter if on_gpu else time.process_time
+def step():
+    began = now()
     model(batch).square().mean().backward()
     optimizer.step()
     optimizer.zero_grad()
-    times.append(time.process_time() - began)
-print(json.dumps({"times": times[steps // 5:]}))
+    if on_gpu:
+        torch.cuda.synchronize()
+    return now() - began
+for number in range(steps // 5):
+    step()
+with open(lock, "w") as file:
+    fcntl.flock(file, fcntl.LOCK_EX)
+    times = [step() for number in range(steps)]
+print(json.dumps({"times": times}))
 """
-PROGRAMS: Mapping[str, tuple[str, ...]] = {
-    "large operations": ("3", "512", "150"),
-    "small operations": ("20", "16", "1000"),
+PROGRAMS: Mapping[str, Mapping[str, tuple[str, ...]]] = {
+    "cpu": {
+        "large operations": ("3", "512", "32", "120"),
+        "small operations": ("20", "16", "32", "800"),
+    },
+    "cuda": {
+        "large operations": ("4", "4096", "4096", "100"),
+        "small operations": ("20", "16", "32", "1000"),
+    },
 }
+"""By device: layers, width, rows of the batch, and steps that are measured."""
 
 
 def find_interval(ratios: Sequence[float]) -> tuple[float, float]:
@@ -69,24 +87,33 @@ def find_interval(ratios: Sequence[float]) -> tuple[float, float]:
 def measure_step(options: argparse.Namespace, ways: Sequence[str], size: Sequence[str]) -> float:
     with tempfile.TemporaryDirectory() as folder:
         argv = [sys.executable, str(PROFILE), f"--nsys={options.nsys}", f"--output={folder}", *ways]
-        argv += ["--", options.python, "-c", PROGRAM, *size]
+        argv += ["--", options.python, "-c", PROGRAM, options.device, options.lock, *size]
         done = subprocess.run(argv, capture_output=True, text=True, check=True)
     line = next(line for line in done.stdout.splitlines() if line.startswith('{"times"'))
-    return float(min(json.loads(line)["times"]))
+    times = json.loads(line)["times"]
+    return float(min(times) if options.device == "cpu" else statistics.median(times))
 
 
 def measure_cost(options: argparse.Namespace) -> None:
     words = [options.nsys, "profile", "--help"]
     help_text = subprocess.run(words, capture_output=True, text=True, check=True).stdout
-    armed = nsys.profile_options(ProfileSpec(record="manual"), help_text, gpus=False)
+    armed = nsys.profile_options(
+        ProfileSpec(record="manual"), help_text, gpus=options.device == "cuda"
+    )
     ways = {"plain": ("--plain", "--annotate=none"), "armed": ("--record=manual", *armed)}
-    for name, size in PROGRAMS.items():
-        ratios = []
-        for pair in range(options.pairs):
-            order = list(ways)[:: 1 if pair % 2 else -1]
-            figures = {way: measure_step(options, ways[way], size) for way in order}
-            ratios.append(figures["armed"] / figures["plain"])
-            print(f"{name} {pair + 1}: {figures}", file=sys.stderr)
+
+    def measure_pair(name: str, pair: int) -> float:
+        order = list(ways)[:: 1 if pair % 2 else -1]
+        size = PROGRAMS[options.device][name]
+        figures = {way: measure_step(options, ways[way], size) for way in order}
+        print(f"{name} {pair + 1}: {figures}", file=sys.stderr)
+        return figures["armed"] / figures["plain"]
+
+    for name in PROGRAMS[options.device]:
+        with tempfile.NamedTemporaryFile() as lock, ThreadPoolExecutor(options.workers) as pool:
+            options.lock = lock.name
+            numbers = range(options.pairs)
+            ratios = list(pool.map(measure_pair, [name] * options.pairs, numbers))
         low, high = find_interval(ratios)
         middle = statistics.median(ratios)
         print(f"{name}: {middle:.4f} ({low:.4f} to {high:.4f}), {len(ratios)} pairs", flush=True)
@@ -153,6 +180,10 @@ def main() -> None:
     parser.add_argument("--count", type=int, default=20)
     parser.add_argument("--nsys", default=shutil.which("nsys") or "nsys")
     parser.add_argument("--python", default=sys.executable, help="one that has torch")
+    parser.add_argument("--device", choices=tuple(PROGRAMS), default="cpu")
+    parser.add_argument(
+        "--workers", type=int, default=1, help="programs that start at once"
+    )
     options = parser.parse_args()
     (measure_cost if options.what == "cost" else measure_windows)(options)
 
