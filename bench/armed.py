@@ -181,9 +181,7 @@ def main() -> None:
     parser.add_argument("--nsys", default=shutil.which("nsys") or "nsys")
     parser.add_argument("--python", default=sys.executable, help="one that has torch")
     parser.add_argument("--device", choices=tuple(PROGRAMS), default="cpu")
-    parser.add_argument(
-        "--workers", type=int, default=1, help="programs that start at once"
-    )
+    parser.add_argument("--workers", type=int, default=1, help="programs that start at once")
     options = parser.parse_args()
     (measure_cost if options.what == "cost" else measure_windows)(options)
 
