@@ -89,6 +89,15 @@ class ProfileSpec:
 
 
 @dataclass(frozen=True, kw_only=True)
+class NcuPlan:
+    """The options of `ncu` for one rank, which ends behind `limit_s` seconds."""
+
+    rank: int
+    options: tuple[str, ...]
+    limit_s: float
+
+
+@dataclass(frozen=True, kw_only=True)
 class Job:
     """A command to run under nsys. `name` is the run id and the name of the run directory."""
 
@@ -99,6 +108,8 @@ class Job:
     """None runs the command without nsys, to measure the baseline of --baseline."""
     timed: bool = False
     """Without nsys, whether marks of a PyTorch program write the times of its steps."""
+    ncu: NcuPlan | None = None
+    """Without nsys, what one rank measures under Nsight Compute."""
     resources: Resources = field(default_factory=Resources)
     ddp: bool = False
     env: Mapping[str, str] = field(default_factory=dict)

@@ -65,6 +65,10 @@ class Launcher(Protocol):
     tools: ClassVar[frozenset[Tool]]
     """What records its jobs: {"nsys"}, and "torch" where our agent of this version starts them."""
 
+    drills: ClassVar[bool]
+    """Whether `drill` can run a command again there, under ncu: True for docker, host, ssh, slurm.
+    """
+
     one_node: ClassVar[bool]
     """Whether a job runs on one machine only: True for docker, host and ssh."""
 
@@ -213,6 +217,7 @@ class Launcher(Protocol):
 class LauncherDefaults:
     """The members of Launcher that most launchers answer alike. A class overrides the others."""
 
+    drills: ClassVar[bool] = False
     one_task_per_gpu: ClassVar[bool] = False
     exports_in_job: ClassVar[bool] = False
     reports_inside: ClassVar[str] = ""

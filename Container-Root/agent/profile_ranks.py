@@ -4,11 +4,13 @@
     profile.py [--processes N] [--ranks all|0,3] [--output DIR] [--nsys PATH] [--first=OPTION]…
                [--annotate LEVEL] [--steps A:B | --whole | --record manual] [--plain] [--shelter]
                [--with torch]
-               [--rank N | --bare] [--window N] [NSYS_OPTION…] -- COMMAND…
+               [--rank N | --bare] [--window N] [--ncu=OPTION… --limit SECONDS]
+               [NSYS_OPTION…] -- COMMAND…
 
 Starts N ranks on this node with --processes; otherwise it is one rank of torchrun, mpirun, srun
 or of its own --processes, and finds out which; --rank says it. With --bare the program gets no
-variables of its rank but those it has. A chosen rank's report is DIR/rank<N>.<host>.nsys-rep, or
+variables of its rank but those it has. With --ncu the chosen rank runs under Nsight Compute, and
+the others plain. A chosen rank's report is DIR/rank<N>.<host>.nsys-rep, or
 DIR/rank<N>.<host>.2.nsys-rep with --window=2. --with torch has the program's own torch.profiler
 write DIR/rank<N>.<host>.pt.trace.json.gz. Exits with the command's own exit code, 128+n where
 signal n ended it.
@@ -26,6 +28,7 @@ from typing import TYPE_CHECKING
 # The sibling modules lie beside this file, also where it is a copy on another machine.
 import start_ranks
 from mpirun_watch import is_mpirun
+from ncu_run import run_under_ncu
 from rank_call import USAGE, Call, RefusedError, parse_call
 from rank_env import Place, place
 from rank_processes import Child, exit_code, say
@@ -75,6 +78,9 @@ def run_rank(call: Call, here: Place, environ: Mapping[str, str]) -> int:
     recording = Recording(call, here)
     if is_recorded and call.options.tool == "torch":
         return record_with_torch(call, here, command, env)
+    if call.options.ncu and is_chosen(call.options.ranks, here.rank):
+        ours = call.options
+        return run_under_ncu(command, env, ours.ncu, Path(ours.output), here.rank, ours.limit)
     if is_recorded:
         return recording.run(command, env)
     if call.options.plain and call.options.annotate != "none":

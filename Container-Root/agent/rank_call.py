@@ -45,11 +45,12 @@ class Call(NamedTuple):
             optional.append("--whole")
         if ours.shelter:
             optional.append("--shelter")
+        optional += [f"--ncu={option}" for option in ours.ncu]
         return [
             *(sys.executable, *["-E"] * sys.flags.ignore_environment),
             *(str(_PROFILE_RANKS), f"--ranks={ours.ranks}"),
             *(f"--output={ours.output}", f"--nsys={ours.nsys}", f"--grace={ours.grace}"),
-            f"--mpirun-wait={ours.mpirun_wait}",
+            *(f"--mpirun-wait={ours.mpirun_wait}", f"--limit={ours.limit}"),
             *(f"--first={option}" for option in ours.first),
             *(f"--record={ours.record}", f"--with={ours.tool}"),
             f"--annotate={ours.annotate}",
@@ -82,6 +83,8 @@ def parse_call(argv: Sequence[str], usage: str) -> Call:
     parser.add_argument("--with", dest="tool", default="nsys", choices=("nsys", "torch"))
     parser.add_argument("--plain", action="store_true")
     parser.add_argument("--shelter", action="store_true")
+    parser.add_argument("--ncu", action="append", default=[])
+    parser.add_argument("--limit", type=float, default=300.0)
     options, nsys_options = parser.parse_known_args(argv[:end])
     if _NO_MARKS in nsys_options:
         options.annotate = "none"

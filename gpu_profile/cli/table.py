@@ -112,6 +112,12 @@ VERBS: tuple[Verb, ...] = (
         "record --job train --seconds 5",
     ),
     Verb(
+        "drill",
+        "jobs.drill",
+        "Run a run's command, or the words behind --, again: ncu measures the costliest kernels.",
+        "drill --run train --top 3",
+    ),
+    Verb(
         "fetch",
         "jobs.fetch",
         "Bring the reports of a job here, and say what they tell.",

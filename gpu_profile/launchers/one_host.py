@@ -25,6 +25,7 @@ class OneHost(Scripted, ABC):
     images: ClassVar[ImageFrom] = ImageFrom.NOWHERE
     possible_images: ClassVar[frozenset[ImageFrom]] = frozenset({ImageFrom.NOWHERE})
     one_node: ClassVar[bool] = True
+    drills: ClassVar[bool] = True
     carrying: ClassVar[Carrying] = Carrying.COPY
     tools: ClassVar[frozenset[Tool]] = frozenset(TOOLS)
     nsys: str = ""

@@ -17,6 +17,12 @@ def rank_options(
 
     `quote` is applied to all words but `output`, which a script names by a variable: `"$run"`.
     """
+    if job.ncu:
+        return (
+            *("--plain", quote(f"--ranks={job.ncu.rank}"), f"--output={output}"),
+            *(quote(f"--ncu={option}") for option in job.ncu.options),
+            f"--limit={job.ncu.limit_s:g}",
+        )
     if job.profile is None:
         timed = (quote("--annotate=steps"),) if job.timed else ()
         return ("--plain", *timed, f"--output={output}")

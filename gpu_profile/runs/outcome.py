@@ -55,12 +55,20 @@ def make_record(
         spec={
             "resources": dataclasses.asdict(resources),
             "env": sorted(job.env),
+            **_list_place(job),
             **_list_record(job),
         },
         versions={"gpu-profile": __version__},
         ranks=tuple(rank for rank in range(world) if chosen is None or rank in chosen),
         kinds=kinds if job.profile else (),
     )
+
+
+def _list_place(job: Job) -> dict[str, object]:
+    """Return what `drill` needs to start the command again, where it is not the default."""
+    mounts = [f"{each.source}:{each.target}{':ro' * each.read_only}" for each in job.mounts]
+    told = {"ddp": job.ddp, "workdir": job.workdir, "mounts": mounts}
+    return {name: value for name, value in told.items() if value}
 
 
 def _list_record(job: Job) -> dict[str, str]:

@@ -36,7 +36,7 @@ analysis/activity analysis/nsys_tables analysis/multi_report nccl nsys settings
 analysis/counters analysis/host analysis/modules launcher
 analysis/replay analysis/scrub manifest
 launchers/agent
-analysis/compare analysis/findings analysis/our_tables analysis/timeline engine launchers/kubernetes runs
+drill analysis/compare analysis/findings analysis/our_tables analysis/timeline engine launchers/kubernetes runs
 analysis/page analysis/pull_request doctor image registry
 launchers launchers/slurm lock
 cli

@@ -88,6 +88,17 @@ class RecordOptions(JobOptions, WhereOptions):
 
 
 @dataclass(frozen=True, kw_only=True)
+class DrillOptions(DryRunOptions, FormatOptions, WhereOptions):
+    run: str = make_flag("", "run id, name or handle; default: the latest")
+    top: int = make_flag(3, "how many kernels", kind="count")
+    rank: int = make_flag(0, "the rank that ncu measures", kind="count")
+    limit: float = make_flag(300.0, "seconds until the job is ended", kind="number")
+    env: tuple[str, ...] = make_flag(
+        (), "variable for the job; may be given again", kind="variable", value="NAME[=VALUE]"
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
 class FetchOptions(JobOptions, AnswerOptions, WhereOptions):
     stats: bool = make_flag(False, "tables at the end")
 

@@ -58,6 +58,7 @@ class DockerLauncher(LauncherDefaults):
     reports_inside: ClassVar[str] = REPORTS_INSIDE
     one_node: ClassVar[bool] = True
     carrying: ClassVar[Carrying] = Carrying.VOLUME
+    drills: ClassVar[bool] = True
     image: ImageRef
     report_dir: Path
     options: tuple[str, ...] = ()

@@ -48,6 +48,7 @@ class SlurmLauncher(Scripted):
 
     name: ClassVar[str] = "slurm"
     one_node: ClassVar[bool] = False
+    drills: ClassVar[bool] = True
     carrying: ClassVar[Carrying] = Carrying.BIND_MOUNT
     one_task_per_gpu: ClassVar[bool] = True
     possible_images: ClassVar[frozenset[ImageFrom]] = frozenset(

@@ -13,7 +13,7 @@ from gpu_profile.cli.flags import (
     split_words,
     whole_number,
 )
-from gpu_profile.cli.options.jobs import ProfileOptions
+from gpu_profile.cli.options.jobs import DrillOptions, ProfileOptions
 from gpu_profile.cli.paths import records_file
 from gpu_profile.declared.image_ref import ImageRef
 from gpu_profile.errors import SettingsError, ToolError
@@ -62,7 +62,7 @@ def job_from(options: ProfileOptions, settings: Settings, launcher: Launcher) ->
         profile=_profile_spec(options, settings, launcher),
         resources=resources,
         ddp=bool(options.ddp) or (resources.tasks_per_node or 1) > 1,
-        env=_parse_environment(options),
+        env=parse_environment(options),
         mounts=tuple(parse_mount(text) for text in options.mount),
         workdir=find_workdir(options.mount, launcher),
     )
@@ -220,7 +220,7 @@ def _count_gpus(options: ProfileOptions, launcher: Launcher) -> int:
     return gpu_count or 0
 
 
-def _parse_environment(options: ProfileOptions) -> dict[str, str]:
+def parse_environment(options: ProfileOptions | DrillOptions) -> dict[str, str]:
     """Return the variables of `--env NAME=value`, or of `--env NAME` with its value here."""
     environment = {}
     for text in options.env:

@@ -1,0 +1,33 @@
+"""Make the options of `ncu` from what it is to measure. No other module makes ncu options."""
+
+import re
+
+from gpu_profile.drill.choose_kernels import DrillPlan
+
+SECTIONS = (
+    *("SpeedOfLight", "SpeedOfLight_RooflineChart", "ComputeWorkloadAnalysis"),
+    *("MemoryWorkloadAnalysis", "MemoryWorkloadAnalysis_Tables", "LaunchStats", "Occupancy"),
+    *("SchedulerStats", "WarpStateStats"),
+)
+"""Times, shares of the roofs, and what the rules behind ncu's advice read."""
+
+
+def list_ncu_options(plan: DrillPlan) -> tuple[str, ...]:
+    """Return ncu's options; the agent adds --export, --log-file and the command.
+
+    Clocks stay as the program has them: a kernel at base clock would be another one. `--kill`
+    ends the program behind the last launch that is measured.
+    """
+    shorts = sorted({kernel.short for kernel in plan.kernels})
+    device = (f"--devices={plan.device}",) if plan.devices > 1 else ()
+    return (
+        "--clock-control=none",
+        "--target-processes=all",
+        "--kernel-name-base=function",
+        f"--kernel-name=regex:^({'|'.join(map(re.escape, shorts))})$",
+        f"--launch-skip={plan.skip}",
+        f"--launch-count={plan.count}",
+        "--kill=yes",
+        *device,
+        *(f"--section={section}" for section in SECTIONS),
+    )

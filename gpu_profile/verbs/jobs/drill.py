@@ -1,0 +1,166 @@
+"""drill: run a run's command again, one rank under Nsight Compute, for the costliest kernels."""
+
+import dataclasses
+from collections.abc import Sequence
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import Any
+
+from gpu_profile import files, process, redact
+from gpu_profile.cli.flags import load_settings
+from gpu_profile.cli.jobs import launcher_of, load_launcher, name_launchers, with_image
+from gpu_profile.cli.options.jobs import DrillOptions
+from gpu_profile.cli.terminal import print_tables, show_commands
+from gpu_profile.declared.image_ref import ImageRef
+from gpu_profile.declared.launchers import is_launcher
+from gpu_profile.drill.choose_kernels import DrillPlan, plan_drill
+from gpu_profile.drill.drilled import FILE, make_table, match_launches, tell_drilled
+from gpu_profile.drill.ncu_details import read_details
+from gpu_profile.drill.ncu_options import list_ncu_options
+from gpu_profile.errors import GpuProfileError, JobError, ReportError, SettingsError
+from gpu_profile.formats.table_formats import to_json
+from gpu_profile.job import Job, NcuPlan, NsysPlan, Resources
+from gpu_profile.launcher import Launcher
+from gpu_profile.progress import Progress
+from gpu_profile.redact import HIDDEN
+from gpu_profile.runs import prune, record
+from gpu_profile.runs.record import OUTPUT_FILE, RunRecord
+from gpu_profile.settings.settings import Settings
+from gpu_profile.verbs.image.lock import apply_version
+from gpu_profile.verbs.jobs.job_from_flags import parse_environment
+from gpu_profile.verbs.jobs.mounts import parse_mount
+from gpu_profile.verbs.jobs.start_run import start_run
+from gpu_profile.verbs.reading.open_run import ReportChoice, open_reading
+
+_PLAN = NsysPlan(options=(), privileged=True)
+"""ncu reads GPU counters, which takes CAP_SYS_ADMIN in a container."""
+LOG = "drill.log"
+
+
+def drill(options: DrillOptions) -> None:
+    """Measure the kernels that cost most, print what limits each, and keep that for the page."""
+    settings = apply_version(load_settings(options))
+    directory = record.find_run(settings.report_dir, options.run)
+    run = record.load_run(directory)
+    settings = _use_launcher(options, run, settings)
+    plan = _plan(directory, options, settings)
+    job = _make_job(run, options, plan)
+    launcher = launcher_of(settings.launcher, settings)
+    if options.dry_run:
+        hidden = dataclasses.replace(job, env=dict.fromkeys(job.env, "***"))
+        show_commands(process.plan(launcher.submit(hidden, _PLAN)))
+        return
+    job = process.drive(launcher.carry(job, wanted=False))
+    process.drive(launcher.check_job(job, _PLAN))
+    count = len(plan.kernels)
+    Progress().say(f"ncu measures {count} kernel{'s' * (count > 1)} of rank {plan.rank}")
+    launches = read_details(_run_job(job, launcher, settings, directory, options))
+    drilled = match_launches(plan, launches)
+    table = make_table(plan, drilled)
+    files.write_atomically(directory / FILE, to_json([table]), mode=0o600)
+    if options.format != "text":
+        print_tables([table], options.format)
+        return
+    print("\n".join(tell_drilled(plan, drilled)))
+
+
+def _use_launcher(options: DrillOptions, run: RunRecord, settings: Settings) -> Settings:
+    """Return the settings of the run's launcher and image. Raises SettingsError for some."""
+    name = options.on or run.launcher
+    if not is_launcher(name) or not getattr(load_launcher(name), "drills", False):
+        can = name_launchers(lambda launcher: launcher.drills)
+        raise SettingsError(f"a run of {name} is not started again under ncu", f"Use --on {can}")
+    settings = dataclasses.replace(settings, launcher=name)
+    return with_image(settings, run.image)
+
+
+def _plan(directory: Path, options: DrillOptions, settings: Settings) -> DrillPlan:
+    """Return what ncu measures. Raises ReportError for a run without kernels of this rank."""
+    reading = open_reading(ReportChoice(run=str(directory)), settings)
+    answers = reading.of([plan_drill(max(options.top, 1))])
+    plans: list[DrillPlan] = [plan for answer in answers for plan in answer[0]]
+    chosen = next((plan for plan in plans if plan.rank == options.rank), None)
+    if chosen:
+        return chosen
+    ranks = ", ".join(str(plan.rank) for plan in plans)
+    if ranks:
+        raise SettingsError(f"--rank {options.rank} has no kernels", f"These ranks have: {ranks}")
+    what = f"{directory.name} holds no kernel that ncu could measure"
+    raise ReportError(what, "Kernels in CUDA graphs need `profile --cuda-graph-trace node`")
+
+
+def _make_job(run: RunRecord, options: DrillOptions, plan: DrillPlan) -> Job:
+    resources = _read(run.spec.get("resources"), dict)
+    known = {field.name for field in dataclasses.fields(Resources)}
+    mounts = tuple(parse_mount(str(text)) for text in _read(run.spec.get("mounts"), list))
+    return Job(
+        name=record.run_id(run.command, datetime.now(timezone.utc), f"drill-{run.id}"),
+        command=_find_command(run, options.words),
+        image=ImageRef.parse(run.image) if run.image else None,
+        profile=None,
+        ncu=NcuPlan(rank=plan.rank, options=list_ncu_options(plan), limit_s=options.limit),
+        resources=Resources(**{key: value for key, value in resources.items() if key in known}),
+        ddp=bool(run.spec.get("ddp")),
+        env=_find_environment(run, options),
+        mounts=mounts,
+        workdir=_read(run.spec.get("workdir"), str),
+    )
+
+
+def _read(value: object, kind: type[Any]) -> Any:  # noqa: ANN401 - run.json is input
+    return value if isinstance(value, kind) else kind()
+
+
+def _find_command(run: RunRecord, words: Sequence[str]) -> tuple[str, ...]:
+    command = tuple(words) or run.command
+    if any(HIDDEN in word for word in command):
+        what = f"the record of {run.id} hides a secret of its command"
+        raise SettingsError(what, "Write the whole command behind --")
+    if not command:
+        raise SettingsError(f"{run.id} has no command", "Write it behind --")
+    return command
+
+
+def _find_environment(run: RunRecord, options: DrillOptions) -> dict[str, str]:
+    """Return the variables of --env. Raises SettingsError if one that the run had is missing."""
+    environment = parse_environment(options)
+    names = [str(name) for name in _read(run.spec.get("env"), list) if name not in environment]
+    if names:
+        what = f"{run.id} had variables whose values are not kept: {', '.join(names)}"
+        raise SettingsError(what, f"Give them again: --env {names[0]}=VALUE")
+    return environment
+
+
+def _run_job(
+    job: Job, launcher: Launcher, settings: Settings, directory: Path, options: DrillOptions
+) -> str:
+    """Run the job to its end and return its output. What it left is kept in the run's directory.
+
+    The measured rank ends with a code that is no success, so that the others end, too.
+    """
+
+    def name_job(name: str) -> Job:
+        return dataclasses.replace(job, name=name)
+
+    secrets = redact.secret_values(options.environ)
+    runner, started = start_run(job.name, name_job, launcher, settings, _PLAN, secrets=secrets)
+    failure: GpuProfileError | None = None
+    try:
+        runner.finish(started)
+    except JobError as error:
+        failure = error
+    log = _keep(runner.directory, directory)
+    if failure and "ncu| " not in log:
+        what = failure.what.replace(str(runner.directory / OUTPUT_FILE), str(directory / LOG))
+        raise JobError(what, f"See {directory / LOG}")
+    return log
+
+
+def _keep(source: Path, directory: Path) -> str:
+    """Move a job's output and ncu's reports into the run's directory; remove the job's own."""
+    log = files.read_text(source / OUTPUT_FILE) if (source / OUTPUT_FILE).exists() else ""
+    files.write_atomically(directory / LOG, log, mode=0o600)
+    for report in source.glob("rank*.ncu-rep"):
+        files.adopt(report, directory / f"drill.{report.name}")
+    prune.remove_runs([source])
+    return log
