@@ -29,6 +29,7 @@ from typing import TYPE_CHECKING
 import start_ranks
 from mpirun_watch import is_mpirun
 from ncu_run import run_under_ncu
+from program_kind import prepare_for_init
 from rank_call import USAGE, Call, RefusedError, parse_call
 from rank_env import Place, place
 from rank_processes import Child, exit_code, say
@@ -72,7 +73,7 @@ def resolve_command(command: Sequence[str], environ: Mapping[str, str]) -> list[
 
 def run_rank(call: Call, here: Place, environ: Mapping[str, str]) -> int:
     """Run the command as this rank, under nsys if the rank is in --ranks. Returns its exit code."""
-    env = {**environ, **here.environment(environ)}
+    env = {**prepare_for_init(call.command, environ), **here.environment(environ)}
     is_recorded = not call.options.plain and is_chosen(call.options.ranks, here.rank)
     command = resolve_command(call.command, env)
     recording = Recording(call, here)

@@ -26,6 +26,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 import shim
+from program_kind import find_program, prepare_for_init
 from shim_files import write_shims
 
 if TYPE_CHECKING:
@@ -87,12 +88,13 @@ def find_index(environ: Mapping[str, str]) -> int:
 
 def make_start(call: Call, environ: Mapping[str, str]) -> tuple[list[str], dict[str, str]]:
     """Return the words that start the command, and their environment."""
-    env, command = dict(environ), list(call.command)
+    env, command = prepare_for_init(call.command, environ), list(call.command)
     if call.options.by == "container":
         return [*call.of_a_rank(f"--rank={find_index(environ)}"), *command], env
     shims = str(Path(call.options.output) / f".shims.{platform.node()}")
-    name = Path(command[0]).name
-    real = shim.find_real(command[0], shims, environ)
+    program = command[find_program(command)]
+    name = Path(program).name
+    real = shim.find_real(program, shims, environ)
     settings = {"rank": call.of_a_rank(), "name": name, "real": real}
     if call.options.by == "torchrun":
         settings["python"] = environ.get("PYTHON_EXEC") or find_python(real)
@@ -101,7 +103,7 @@ def make_start(call: Call, environ: Mapping[str, str]) -> tuple[list[str], dict[
     write_shims(shims, shim.MPI_PROGRAMS, settings)
     env["PATH"] = os.pathsep.join([shims, environ.get("PATH", os.defpath)])
     if name in shim.MPI_PROGRAMS:
-        command[0] = f"{shims}/{name}"
+        command[find_program(command)] = f"{shims}/{name}"
     return command, env
 
 

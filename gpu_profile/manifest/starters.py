@@ -9,6 +9,9 @@ _MPI = {"mpirun", "mpiexec", "mpiexec.hydra", "orterun", "prterun"}
 _TORCHRUN_MODULES = {"torch.distributed.run", "torch.distributed.launch"}
 _PYTHON = re.compile(r"python[\d.]*")
 _PROCESSES = re.compile(r"--nproc[-_]per[-_]node(?:=(?P<number>\d+))?")
+_INITS = {"tini", "tini-static", "docker-init", "dumb-init", "catatonit"}
+_INIT_VALUES = {"-p", "-e", "-r", "--rewrite"}
+"""Options of tini and dumb-init that another word follows."""
 _RANKS = ("-np", "-n", "--np", "--n", "-c")
 
 
@@ -36,6 +39,7 @@ def find_starter(words: Sequence[str]) -> Starter:
 
     CONTAINER for all else: a program that is one rank itself, `accelerate launch`, `bash -c`.
     """
+    words = skip_inits(words)
     program = PurePosixPath(words[0]).name if words else ""
     if program in _MPI:
         return Starter.MPIRUN
@@ -45,6 +49,31 @@ def find_starter(words: Sequence[str]) -> Starter:
         module = words[words.index("-m") + 1 :][:1]
         return Starter.TORCHRUN if set(module) & _TORCHRUN_MODULES else Starter.CONTAINER
     return Starter.CONTAINER
+
+
+def skip_inits(words: Sequence[str]) -> Sequence[str]:
+    """Return the words from the program on: behind `tini -g --`, and behind entrypoint scripts.
+
+    A script that is named *.sh is taken for one before a torchrun. program_kind.py of the agent
+    does the same in the container.
+    """
+    while len(words) > 1:
+        name = PurePosixPath(words[0]).name
+        if name in _INITS:
+            words = _skip_options(words[1:])
+        elif name.endswith(".sh") and find_starter(words[1:]) is Starter.TORCHRUN:
+            words = words[1:]
+        else:
+            break
+    return words
+
+
+def _skip_options(words: Sequence[str]) -> Sequence[str]:
+    while words and words[0].startswith("-"):
+        if words[0] == "--":
+            return words[1:]
+        words = words[2:] if words[0] in _INIT_VALUES else words[1:]
+    return words
 
 
 def count_ranks(words: Sequence[str], starter: Starter) -> int:

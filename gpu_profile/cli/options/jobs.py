@@ -20,6 +20,8 @@ from gpu_profile.cli.verb import make_flag
 from gpu_profile.job import PRESETS, RECORD_AT, TOOLS
 from gpu_profile.nccl.floors import PLATFORMS
 
+KEPT = 48
+"""How many windows of --every are left, unless --keep says it."""
 _RANGES = ("none", "cudaProfilerApi", "nvtx", "hotkey")
 
 
@@ -83,7 +85,9 @@ class RecordOptions(JobOptions, WhereOptions):
     steps: int = make_flag(0, "steps to record, of a program with marks", kind="count")
     url: str = make_flag("", "a server's address: it has /start_profile (--record endpoint)")
     every: str = make_flag("", "have a window recorded again and again: 10m; off ends that")
-    keep: int = make_flag(48, "every: leave this many of the latest windows", kind="count")
+    keep: str = make_flag(
+        "", f"every: leave this many of the latest windows; default: {KEPT}", kind="count"
+    )
     ranks: str = make_flag("all", "ranks to record: all, 0,3 or 0-3", kind="ranks")
 
 

@@ -101,8 +101,13 @@ def open_reports(
 def _select_window(
     window_sources: list[tuple[ReportSource, Partials]], window: int
 ) -> list[tuple[ReportSource, Partials]]:
-    """Return the reports of one window, or all for 0. Raises ReportError if there is none."""
+    """Return the reports of one window, or all for 0. Raises ReportError if there is none.
+
+    The first of several starts of srun has no number in its report's name: it is window 1.
+    """
     numbers = [answer[0].identity.window[1] for _, answer in window_sources]
+    if 1 not in numbers and max(numbers, default=0) > 1:
+        numbers = [number or 1 for number in numbers]
     if not window or window in numbers:
         return [
             source

@@ -6,7 +6,7 @@ from pathlib import Path
 from gpu_profile import process
 from gpu_profile.cli.flags import load_settings
 from gpu_profile.cli.jobs import job_of, run_at_home
-from gpu_profile.cli.options.jobs import RecordOptions
+from gpu_profile.cli.options.jobs import KEPT, RecordOptions
 from gpu_profile.errors import JobError, ReportError, SettingsError, ToolError
 from gpu_profile.job import parse_ranks
 from gpu_profile.job_status import JobState
@@ -79,7 +79,7 @@ def _tell_schedule(
 ) -> None:
     print(f"a window of {_describe(request)} begins each {options.every}, from {number} on")
     again = f"`invoke record --job {directory.name} --every off` ends that and brings them"
-    print(name_program(f"the latest {options.keep} are kept; {again}"))
+    print(name_program(f"the latest {options.keep or KEPT} are kept; {again}"))
 
 
 def _tell_windows(directory: Path) -> None:
@@ -94,6 +94,9 @@ def _make_request(options: RecordOptions) -> WindowRequest:
     if options.url and (options.steps or options.every or options.ranks != "all"):
         what = "--url has the server record, for --seconds alone"
         raise SettingsError(what, "Leave out --steps, --every and --ranks")
+    if options.keep and options.every in ("", OFF):
+        what = f"--keep {options.keep} is of windows that come again: one alone is always kept"
+        raise SettingsError(what, "Add --every 10m, or leave it out")
     if options.every == OFF:
         return WindowRequest(seconds=0, schedule=Schedule(every_s=0, keep=0))
     if options.steps and options.seconds:
@@ -106,7 +109,8 @@ def _make_request(options: RecordOptions) -> WindowRequest:
         what = f"--seconds {seconds:g} is not above 0 and at most {_LONGEST_S:g}"
         raise SettingsError(what, how_long)
     ranks = parse_ranks(options.ranks) or frozenset()
-    schedule = parse_schedule(options.every, options.keep, seconds) if options.every else None
+    keep = int(options.keep or KEPT)
+    schedule = parse_schedule(options.every, keep, seconds) if options.every else None
     return WindowRequest(seconds=seconds, steps=options.steps, ranks=ranks, schedule=schedule)
 
 

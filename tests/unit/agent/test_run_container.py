@@ -24,12 +24,19 @@ done
 """
 TORCHRUN = f"""#!{sys.executable}
 import os, subprocess, sys
+assert os.environ.get("TINI_SUBREAPER") == "1"
 for rank in ("0", "1"):
     place = dict(RANK=rank, LOCAL_RANK=rank, WORLD_SIZE="2", LOCAL_WORLD_SIZE="2")
     words = [os.environ.get("PYTHON_EXEC", sys.executable), "-u", *sys.argv[2:]]
     code = subprocess.call(words, env={{**os.environ, **place}})
     if code:
         sys.exit(code)
+"""
+
+
+TINI = """#!/bin/sh
+shift
+exec "$@"
 """
 
 
@@ -40,7 +47,7 @@ class Container:
         self.reports, self.bin = directory / "reports", directory / "bin"
         self.bin.mkdir()
         self.nsys = wrapper_in(directory).nsys
-        for name, text in (("mpirun", MPIRUN), ("torchrun", TORCHRUN)):
+        for name, text in (("mpirun", MPIRUN), ("torchrun", TORCHRUN), ("tini", TINI)):
             (self.bin / name).write_text(text)
             (self.bin / name).chmod(0o755)
 
@@ -84,7 +91,8 @@ def test_a_shells_mpirun_and_one_of_a_path_are_found_too(tmp_path: Path) -> None
 def test_torchrun_starts_each_rank_under_its_own_nsys(container: Container, tmp_path: Path) -> None:
     script = tmp_path / "train.py"
     script.write_text("import os, sys; sys.exit(int(os.environ['RANK']) * 7)")
-    done = container.run("torchrun", "torchrun", "--nproc_per_node=2", str(script))
+    words = ("tini", "--", "torchrun", "--nproc_per_node=2", str(script))
+    done = container.run("torchrun", *words)
     assert (done.returncode, container.ranks()) == (7, ["rank0", "rank1"]), done.stderr
     report = next(container.reports.glob("rank1.*.nsys-rep"))
     assert sys.executable in json.dumps(json.loads(report.read_text()))

@@ -65,7 +65,7 @@ def test_what_a_service_asks_for() -> None:
         reserve(count=-1, capabilities=["gpu"]),
     )
     assert [each.count_gpus() for each in asked] == [0, 2, 0, 2, None, None]
-    assert service(command=["torchrun", "--nproc_per_node=4", "a"]).count_ranks() == 1
+    assert service(command=["torchrun", "--nproc_per_node=4", "a"]).count_ranks() == 4
     assert service(entrypoint=["torchrun", "--nproc_per_node=4", "a"]).count_ranks() == 4
     sampling = NsysPlan(options=(), privileged=True)
     text = service(tmpfs=["/tmp:size=1g"], read_only=True).make_override(JOB, sampling, REPORTS, "")

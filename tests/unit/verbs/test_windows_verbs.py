@@ -53,6 +53,14 @@ def test_nsys_tables_count_a_window_once(reports: Path, tmp_path: Path) -> None:
     assert adam == {"0": "36", "1": "36"}
 
 
+def test_the_first_start_of_several_is_window_1(reports: Path, tmp_path: Path) -> None:
+    """srun's first step leaves rank0.node, the second one rank0.node.2."""
+    (tmp_path / "rank0.node.sqlite").symlink_to(reports / "all.1.sqlite")
+    (tmp_path / "rank0.node.2.sqlite").symlink_to(reports / "all.2.sqlite")
+    words = ("stats", "--report", str(tmp_path), "--table=step_sum", "--format=csv", "--window=1")
+    assert len(rows(invoke(*words, directory=tmp_path))) == 2
+
+
 def test_a_window_that_is_not_there_is_refused(reports: Path, tmp_path: Path) -> None:
     words = ("diagnose", "--report", str(reports), "--window=7")
     refused = invoke(*words, directory=tmp_path)
@@ -88,6 +96,8 @@ def test_record_wants_a_length_that_it_can_record(tmp_path: Path) -> None:
         (("--url=http://x",), "how long a window is. Use --seconds 5."),
         (("--seconds=301",), "--seconds 301 is not above 0 and at most 300"),
         (("--seconds=5", "--steps=10"), "two lengths of a window"),
+        (("--seconds=5", "--keep=3"), "--keep 3 is of windows that come again"),
+        (("--seconds=5", "--every=1m", "--keep=0"), "--keep 0 leaves no window"),
     ):
         done = invoke("record", "--job=x", *words, directory=tmp_path)
         assert (done.returncode, what in done.stderr) == (2, True), done.stderr
