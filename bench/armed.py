@@ -3,11 +3,11 @@
     .venv/bin/python bench/armed.py cost [--pairs 20] [--device cuda] [--nsys PATH] [--python PATH]
     .venv/bin/python bench/armed.py windows [--count 20] [--nsys PATH]
 
-`cost` runs two programs, each plain and armed in turns: one of few large operations and one of
-many small ones, as GPU-bound and host-bound trainings are. On the CPU a figure is the least CPU
-time of a step, of all threads, which a busy machine changes least; on a GPU it is the median time
-of a step, and with --workers the programs start side by side and are measured one at a time. The
-interval of the ratios' median is that of order statistics, at 95 %. The Python needs torch.
+`cost` runs two programs in one process, plain and armed in turns: one of few large operations and
+one of many small ones, as GPU-bound and host-bound trainings are. On the CPU a figure is the least
+CPU time of a step, of all threads, which a busy machine changes least; on a GPU it is the median
+time of a step, and with --workers the programs start side by side and are measured one at a time.
+The interval of the ratios' median is that of order statistics, at 95 %. The Python needs torch.
 
 `windows` arms two ranks of this machine and records them; it prints the seconds from the command to
 the first event of each window, and between the ranks' first events.
@@ -37,40 +37,35 @@ PROFILE = ROOT / "Container-Root" / "agent" / "profile_ranks.py"
 TRAINING = ROOT / "tests" / "live" / "nsys" / "training.py"
 TORCH = ROOT / "tests" / "data" / "annotated" / "doubles" / "torch_double.py"
 PROGRAM = """
-import contextlib, fcntl, json, sys, time, torch
+import fcntl, json, sys, time, torch
 device, lock = sys.argv[1:3]
-layers, width, rows, steps = map(int, sys.argv[3:])
 torch.set_num_threads(1)
-net = [torch.nn.Linear(width, width) for _ in range(layers)]
-model = torch.nn.Sequential(*net).to(device)
-optimizer = torch.optim.SGD(model.parameters(), lr=1e-3)
-batch = torch.randn(rows, width, device=device)
 on_gpu = device == "cuda"
 now = time.perf_counter if on_gpu else time.process_time
-def step():
-    began = now()
-    model(batch).square().mean().backward()
-    optimizer.step()
-    optimizer.zero_grad()
-    if on_gpu:
-        torch.cuda.synchronize()
-    return now() - began
-for number in range(steps // 5):
-    step()
+def measure(layers, width, rows, steps):
+    net = [torch.nn.Linear(width, width) for _ in range(layers)]
+    model = torch.nn.Sequential(*net).to(device)
+    optimizer = torch.optim.SGD(model.parameters(), lr=1e-3)
+    batch = torch.randn(rows, width, device=device)
+    times = []
+    for number in range(steps + steps // 5):
+        began = now()
+        model(batch).square().mean().backward()
+        optimizer.step()
+        optimizer.zero_grad()
+        if on_gpu:
+            torch.cuda.synchronize()
+        times.append(now() - began)
+    return times[steps // 5:]
+if on_gpu:
+    torch.zeros(1, device=device)
 with open(lock, "w") as file:
     fcntl.flock(file, fcntl.LOCK_EX)
-    times = [step() for number in range(steps)]
-print(json.dumps({"times": times}))
+    print(json.dumps({"times": [measure(*size) for size in json.loads(sys.argv[3])]}))
 """
-PROGRAMS: Mapping[str, Mapping[str, tuple[str, ...]]] = {
-    "cpu": {
-        "large operations": ("3", "512", "32", "120"),
-        "small operations": ("20", "16", "32", "800"),
-    },
-    "cuda": {
-        "large operations": ("4", "4096", "4096", "100"),
-        "small operations": ("20", "16", "32", "1000"),
-    },
+PROGRAMS: Mapping[str, Mapping[str, tuple[int, ...]]] = {
+    "cpu": {"large operations": (3, 512, 32, 120), "small operations": (20, 16, 32, 800)},
+    "cuda": {"large operations": (4, 4096, 2048, 60), "small operations": (20, 16, 32, 300)},
 }
 """By device: layers, width, rows of the batch, and steps that are measured."""
 
@@ -84,14 +79,16 @@ def find_interval(ratios: Sequence[float]) -> tuple[float, float]:
     return ordered[low], ordered[high]
 
 
-def measure_step(options: argparse.Namespace, ways: Sequence[str], size: Sequence[str]) -> float:
+def measure_steps(options: argparse.Namespace, ways: Sequence[str]) -> list[float]:
+    """The seconds of a step of each program, in one process."""
+    sizes = json.dumps(list(PROGRAMS[options.device].values()))
     with tempfile.TemporaryDirectory() as folder:
         argv = [sys.executable, str(PROFILE), f"--nsys={options.nsys}", f"--output={folder}", *ways]
-        argv += ["--", options.python, "-c", PROGRAM, options.device, options.lock, *size]
+        argv += ["--", options.python, "-c", PROGRAM, options.device, options.lock, sizes]
         done = subprocess.run(argv, capture_output=True, text=True, check=True)
     line = next(line for line in done.stdout.splitlines() if line.startswith('{"times"'))
-    times = json.loads(line)["times"]
-    return float(min(times) if options.device == "cpu" else statistics.median(times))
+    choose = min if options.device == "cpu" else statistics.median
+    return [float(choose(times)) for times in json.loads(line)["times"]]
 
 
 def measure_cost(options: argparse.Namespace) -> None:
@@ -102,18 +99,17 @@ def measure_cost(options: argparse.Namespace) -> None:
     )
     ways = {"plain": ("--plain", "--annotate=none"), "armed": ("--record=manual", *armed)}
 
-    def measure_pair(name: str, pair: int) -> float:
+    def measure_pair(pair: int) -> list[float]:
         order = list(ways)[:: 1 if pair % 2 else -1]
-        size = PROGRAMS[options.device][name]
-        figures = {way: measure_step(options, ways[way], size) for way in order}
-        print(f"{name} {pair + 1}: {figures}", file=sys.stderr)
-        return figures["armed"] / figures["plain"]
+        figures = {way: measure_steps(options, ways[way]) for way in order}
+        print(f"{pair + 1}: {figures}", file=sys.stderr, flush=True)
+        return [a / b for a, b in zip(figures["armed"], figures["plain"], strict=True)]
 
-    for name in PROGRAMS[options.device]:
-        with tempfile.NamedTemporaryFile() as lock, ThreadPoolExecutor(options.workers) as pool:
-            options.lock = lock.name
-            numbers = range(options.pairs)
-            ratios = list(pool.map(measure_pair, [name] * options.pairs, numbers))
+    with tempfile.NamedTemporaryFile() as lock, ThreadPoolExecutor(options.workers) as pool:
+        options.lock = lock.name
+        pairs = list(pool.map(measure_pair, range(options.pairs)))
+    for place, name in enumerate(PROGRAMS[options.device]):
+        ratios = [pair[place] for pair in pairs]
         low, high = find_interval(ratios)
         middle = statistics.median(ratios)
         print(f"{name}: {middle:.4f} ({low:.4f} to {high:.4f}), {len(ratios)} pairs", flush=True)

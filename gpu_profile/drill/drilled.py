@@ -40,7 +40,8 @@ def match_launches(plan: DrillPlan, launches: Sequence[Launch]) -> tuple[Drilled
 
 def _match(kernel: Kernel, launches: Sequence[Launch]) -> Launch | None:
     alike = [place for place, launch in enumerate(launches) if _is_like(kernel, launch)]
-    nearest = min(alike, key=lambda place: abs(place - kernel.offset), default=None)
+    exact = [place for place in alike if launches[place].name.split() == kernel.name.split()]
+    nearest = min(exact or alike, key=lambda place: abs(place - kernel.offset), default=None)
     return None if nearest is None else launches[nearest]
 
 

@@ -3,7 +3,7 @@
 import csv
 import io
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from gpu_profile.errors import GpuProfileError, ReportError, SettingsError, ToolError
@@ -19,7 +19,7 @@ _PRINTED = re.compile(r"^(?:\[\d+\] )?ncu\| ?", re.MULTILINE)
 
 @dataclass(frozen=True)
 class Advice:
-    """A rule's words. `speedup` is ncu's estimate in per cent, of the kernel; 0 without one."""
+    """A rule's words. `speedup`: by how many per cent ncu estimates that the kernel gains, or 0."""
 
     rule: str
     text: str
@@ -93,15 +93,32 @@ def _read_launch(rows: list[Mapping[str, str]]) -> Launch:
         compute=read(_SPEED, "Compute (SM) Throughput"),
         memory=read(_SPEED, "Memory Throughput"),
         occupancy=read("Occupancy", "Achieved Occupancy"),
-        advice=tuple(sorted(_list_advice(rows), key=lambda each: -each.speedup)),
+        advice=_order_advice(_list_advice(rows)),
     )
 
 
+def _order_advice(advice: Iterable[Advice]) -> tuple[Advice, ...]:
+    """Return one text of each rule: the limit first, then by gain; compression is asked for last.
+
+    Memory is compressible only where a program allocates it so.
+    """
+    best: dict[str, Advice] = {}
+    for each in advice:
+        known = best.get(each.rule)
+        best[each.rule] = each if known is None or each.speedup > known.speedup else known
+    places = {"SOLBottleneck": -1, "MemoryL2Compression": 1}
+    return tuple(sorted(best.values(), key=lambda e: (places.get(e.rule, 0), -e.speedup)))
+
+
 def _list_advice(rows: list[Mapping[str, str]]) -> Iterator[Advice]:
-    """Yield the rules that ncu calls optimizations (OPT), not its remarks (INF)."""
+    """Yield the rules that ncu calls optimizations (OPT), not its remarks (INF).
+
+    A "local" speedup is that of one unit of the GPU, and not the kernel's.
+    """
     for row in rows:
         if row.get("Rule Type", "").upper().startswith("OPT"):
-            speedup = _read_number(row.get("Estimated Speedup", ""))
+            is_kernels = row.get("Estimated Speedup Type", "") == "global"
+            speedup = _read_number(row.get("Estimated Speedup", "")) if is_kernels else 0.0
             text = " ".join(row.get("Rule Description", "").split())
             yield Advice(row.get("Rule Name", ""), text, speedup)
 

@@ -4,12 +4,8 @@ import re
 
 from gpu_profile.drill.choose_kernels import DrillPlan
 
-SECTIONS = (
-    *("SpeedOfLight", "SpeedOfLight_RooflineChart", "ComputeWorkloadAnalysis"),
-    *("MemoryWorkloadAnalysis", "MemoryWorkloadAnalysis_Tables", "LaunchStats", "Occupancy"),
-    *("SchedulerStats", "WarpStateStats"),
-)
-"""Times, shares of the roofs, and what the rules behind ncu's advice read."""
+_SECTIONS = ("SchedulerStats", "WarpStateStats")
+"""Beside ncu's set `detailed`: what a kernel far from both roofs waits for. In all 20 passes."""
 
 
 def list_ncu_options(plan: DrillPlan) -> tuple[str, ...]:
@@ -29,5 +25,6 @@ def list_ncu_options(plan: DrillPlan) -> tuple[str, ...]:
         f"--launch-count={plan.count}",
         "--kill=yes",
         *device,
-        *(f"--section={section}" for section in SECTIONS),
+        "--set=detailed",
+        *(f"--section={section}" for section in _SECTIONS),
     )

@@ -37,10 +37,12 @@ def save_page(
     tell_findings: Callable[[Diagnosis], None] = lambda diagnosis: None,
 ) -> Table:
     """Read the chosen reports and write their page (see page.write_page)."""
-    from gpu_profile.analysis.page import write_page  # slow import, only for the page
+    from gpu_profile.analysis.page import write_page  # slow imports, only for the page
+    from gpu_profile.drill.drilled import read_remarks
 
     read = open_reading(choice, settings)
-    facts = {} if choice.report else _read_run_facts(find_directory(choice.run, settings))
+    place = None if choice.report else find_directory(choice.run, settings)
+    facts = _read_run_facts(place) if place else {}
     return write_page(
         read.sources,
         output,
@@ -52,6 +54,7 @@ def save_page(
         tell_findings=tell_findings,
         cost=describe_tracing_cost(choice, settings),
         control_ms=find_control(choice, settings),
+        drilled=read_remarks(place) if place else {},
     )
 
 
