@@ -49,14 +49,15 @@ def write_page(
     tell_findings: Callable[[Diagnosis], None] = lambda diagnosis: None,
     cost: str = "",
     control_ms: float = 0.0,
+    drilled: Mapping[str, str] | None = None,
 ) -> Table:
     """Read the reports (see parallel.collect_partials), write the page, and return its summary.
 
     `known`: facts of the run by name, to be shown. `cost`: the cost of tracing, as
     runs.baseline.describe_cost() returns it; `control_ms`: as of judge_run(). `tell_findings` gets
-    the diagnosis, to be shown elsewhere too. Names and facts are redacted by `redactor`. A report
-    that cannot be read is named by `notify` and on the page. If none can be read, its error is
-    raised.
+    the diagnosis, to be shown elsewhere too. `drilled`: what ncu said of kernels, by name. Names
+    and facts are redacted by `redactor`. A report that cannot be read is named by `notify` and on
+    the page. If none can be read, its error is raised.
     """
     answers = collect_partials(
         sources, page_analyses(len(sources)), scheduler=scheduler, workers=workers, notify=notify
@@ -71,7 +72,7 @@ def write_page(
     windows = next((source.scope.edges for source in sources if source.scope.edges), ())
     facts = {**(known or {}), **data.facts}
     data = replace(data, title=title, facts=facts, refused=refused, windows=windows)
-    text = render_page(replace(data, redactor=redactor or Redactor()))
+    text = render_page(replace(data, redactor=redactor or Redactor(), drilled=drilled or {}))
     html = text.encode(errors="replace")  # a file's name may be no UTF-8
     write_atomically(output, html)
     return _summarise_page(output, data, len(html))

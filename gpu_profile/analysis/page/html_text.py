@@ -122,6 +122,8 @@ class PageData:
     """(number, start, end) of each window on the run's clock, if there are several."""
     refused: Sequence[GpuProfileError] = ()
     redactor: Redactor = field(default_factory=Redactor)
+    drilled: Mapping[str, str] = field(default_factory=dict)
+    """What Nsight Compute said of kernels, by their names."""
 
 
 def render_page(data: PageData) -> str:
@@ -182,7 +184,7 @@ def _render_parts(data: PageData, clean_text: Callable[[str], str]) -> tuple[str
         gpu_counters(data.counters, tables["gpu_metric_sum"]),
         gpu_memory(data.counters, tables["gpu_memory_sum"], is_alone),
         _render_timeline(data),
-        render_kernels(tables["cuda_gpu_kern_sum"], is_alone),
+        render_kernels(tables["cuda_gpu_kern_sum"], _redact_remarks(data), is_alone),
         render_collectives(tables["comm_sum"], redact_table(data.sizes, data.redactor), is_alone),
         table_list([(tables[analysis.name], what) for analysis, what in FOLDED]),
         render_section(
@@ -231,6 +233,11 @@ def _render_timeline(data: PageData) -> str:
     )
     drawing = timeline_part(data.ranks, data.waits, redact_name, data.windows, data.paths)
     return render_section("timeline", "Timeline", intro, drawing)
+
+
+def _redact_remarks(data: PageData) -> Mapping[str, str]:
+    clean_text = data.redactor.text
+    return {clean_text(shorten(name)): clean_text(text) for name, text in data.drilled.items()}
 
 
 def redact_table(table: Table, redactor: Redactor) -> Table:

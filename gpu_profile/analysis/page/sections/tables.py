@@ -180,8 +180,8 @@ def render_steps(table: Table, ranks: Sequence[RankPicture]) -> str:
     return render_section("steps", "Steps", intro, chart, data_table(table, "Step times by rank"))
 
 
-def render_kernels(table: Table, is_alone: bool = False) -> str:
-    """The twelve kernels that took most time."""
+def render_kernels(table: Table, drilled: Mapping[str, str], is_alone: bool = False) -> str:
+    """The twelve kernels that took most time, with what ncu said of those that `drill` measured."""
     if not table.rows:
         return ""
     rows = [
@@ -189,7 +189,8 @@ def render_kernels(table: Table, is_alone: bool = False) -> str:
             str(name),
             read_number(total),
             f"{format_duration(read_number(total))}, {read_number(share):.1f} %, "
-            f"{int(read_number(count)):,} times",
+            f"{int(read_number(count)):,} times"
+            + (f". {drilled[str(name)]}" if drilled.get(str(name)) else ""),
         )
         for name, total, share, count in zip(
             table.column("Name")[:12],
