@@ -53,11 +53,10 @@ def write_page(
 ) -> Table:
     """Read the reports (see parallel.collect_partials), write the page, and return its summary.
 
-    `known`: facts of the run by name, to be shown. `cost`: the cost of tracing, as
-    runs.baseline.describe_cost() returns it; `control_ms`: as of judge_run(). `tell_findings` gets
-    the diagnosis, to be shown elsewhere too. `drilled`: what ncu said of kernels, by name. Names
-    and facts are redacted by `redactor`. A report that cannot be read is named by `notify` and on
-    the page. If none can be read, its error is raised.
+    `known`: facts of the run by name. `cost`: the cost of tracing, of runs.baseline's
+    describe_cost(); `control_ms`: as of judge_run(). `tell_findings` gets the diagnosis. `drilled`:
+    what ncu said of kernels, by name. Names and facts are redacted by `redactor`. A report that
+    cannot be read is named by `notify` and on the page. If none can be read, its error is raised.
     """
     answers = collect_partials(
         sources, page_analyses(len(sources)), scheduler=scheduler, workers=workers, notify=notify

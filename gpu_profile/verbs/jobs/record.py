@@ -22,10 +22,10 @@ from gpu_profile.nsys.recorder import (
 from gpu_profile.printable import name_program
 from gpu_profile.progress import Progress
 from gpu_profile.runs import record as runs
+from gpu_profile.runs.record_endpoint import record_by_url
 from gpu_profile.runs.reports.export_report import export_fetched
 from gpu_profile.runs.reports.validate import Report, check_events, find_reports, summarise_report
 from gpu_profile.settings.settings import Settings
-from gpu_profile.verbs.jobs.endpoint import record_by_url
 
 _LONGEST_S = 300.0
 
