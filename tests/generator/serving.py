@@ -230,5 +230,18 @@ def _mark(server: Server, rank: Rank, start: int, counts: tuple[int, int, int]) 
         "TensorRT-LLM": f"[Executor] _forward_step {start % 1000}: {prompts} ctx reqs, "
         f"{tokens} ctx tokens, {decoding} gen reqs",
     }
-    if server.engine:
+    if server.engine == "SGLang" and server.verifies:
+        _mark_drafts(rank, start, texts["SGLang"])
+    elif server.engine:
         rank.range(texts[server.engine], start)
+
+
+def _mark_drafts(rank: Rank, start: int, text: str) -> None:
+    """The ranges of a target model, and behind them those of the one that drafts tokens."""
+    decodes = "DECODE" in text
+    rank.range(text.replace("DECODE", "TARGET_VERIFY"), start)
+    for name in ("DRAFT_EXTEND", "DECODE", "DECODE") if decodes else ("EXTEND",):
+        rank.work(5)
+        begin = rank.now
+        rank.kernel(3, PRODUCT)
+        rank.range(text.replace("DECODE", name), begin)

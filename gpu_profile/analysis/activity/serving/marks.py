@@ -109,6 +109,8 @@ def find_marked_iterations(ranges: Ranges) -> Iterations | None:
     thread = ranges.thread[rows]
     by_thread = (rows[thread == number] for number in list_distinct(thread))
     rows = max(by_thread, key=len, default=rows)
+    if any(_VERIFY in ranges.names[code] for code in marks):
+        rows = rows[_find_targets(ranges.name[rows], marks)]
     if len(rows) < FEWEST_STEPS:
         return None
     marks_by_row = [marks[code] for code in ranges.name[rows].tolist()]
@@ -125,6 +127,17 @@ def _leave_drafts(names: tuple[str, ...], marks: dict[int, Mark]) -> Iterator[in
     for code in marks:
         if not (verifies and _OF_DRAFT.search(names[code])):
             yield code
+
+
+def _find_targets(name: IntArray, marks: dict[int, Mark]) -> Flags:
+    """A mask of these marks in order without those of a draft model that reads the same prompts: of
+    equal ones in a row each second one.
+    """
+    prefills = [code for code, mark in marks.items() if mark.kind == PREFILL]
+    goes_on = is_among(name, prefills) & np.r_[False, name[1:] == name[:-1]][: len(name)]
+    place = np.arange(len(name))
+    begin = np.maximum.accumulate(np.where(goes_on, 0, place)) if len(name) else place
+    return np.asarray((place - begin) % 2 == 0, np.bool_)
 
 
 def _find_outermost(ranges: Ranges, rows: IntArray) -> Flags:

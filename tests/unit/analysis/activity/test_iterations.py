@@ -58,6 +58,7 @@ MARKED = (
     Server(engine="SGLang", bursts=3),
     Server(engine="TensorRT-LLM", graphs="", chunk=256, bursts=3),
     Server(engine="vLLM", graphs="graph", verifies=3),
+    Server(engine="SGLang", verifies=3),
     Server(engine="SGLang", models=2),
 )
 
