@@ -12,6 +12,7 @@ whoever has one may write that part for an hour, so they are never shown and nev
 """
 
 import contextlib
+import itertools
 import json
 import sys
 import tarfile
@@ -20,6 +21,7 @@ from pathlib import Path
 from typing import Any
 
 _VALID_S = 3600
+_MOST_NAMES = 10_000
 
 
 class BucketError(Exception):
@@ -48,6 +50,19 @@ def download(address: str, file: Path) -> None:
 
     with _naming_errors():
         boto3.client("s3").download_file(*split_address(address), str(file))
+
+
+def list_names(address: str) -> list[str]:
+    """Return the names right below `s3://team/main`: `rank0.node.sqlite`. Raises BucketError."""
+    import boto3
+
+    bucket, key = split_address(address)
+    prefix = f"{key.rstrip('/')}/" if key.strip("/") else ""
+    with _naming_errors():
+        pages = boto3.client("s3").get_paginator("list_objects_v2")
+        found = pages.paginate(Bucket=bucket, Prefix=prefix, Delimiter="/")
+        rows = (row for page in found for row in page.get("Contents", ()))
+        return [row["Key"][len(prefix) :] for row in itertools.islice(rows, _MOST_NAMES)]
 
 
 def _open_client(bucket: str) -> Any:  # noqa: ANN401 - boto3 has no types

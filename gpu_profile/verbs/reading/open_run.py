@@ -4,7 +4,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from gpu_profile.analysis.multi_report.work import ReportSource
-from gpu_profile.analysis.store.files.open_report import is_url
+from gpu_profile.analysis.store.files.open_report import find_behind, is_url
 from gpu_profile.analysis.store.files.temporary import sweep
 from gpu_profile.cli.options.shared import ReadOptions, SchedulerOptions, WindowOptions
 from gpu_profile.cli.paths import output_file
@@ -74,7 +74,7 @@ def open_reading(
 
 def _list_places(choice: ReportChoice, settings: Settings) -> list[str]:
     """Return where each report can be read: local files first, then URLs."""
-    urls = [place for place in choice.report if is_url(place)]
+    urls = [url for place in choice.report if is_url(place) for url in find_behind(place)]
     files = [place for place in choice.report if not is_url(place)]
     if urls and not files:
         return urls

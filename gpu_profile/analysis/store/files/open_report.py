@@ -10,14 +10,32 @@ from gpu_profile.analysis.store.database import Database
 from gpu_profile.analysis.store.files.gzip_file import MOST_BYTES
 from gpu_profile.analysis.store.files.temporary import TemporaryFolder
 from gpu_profile.errors import ReportError, ToolError
-from gpu_profile.s3.bucket import BucketError, download
+from gpu_profile.s3.bucket import BucketError, download, list_names
 
 _FILE_NAME = re.compile(r"[^.-].{0,240}")
+_EXPORTS = (".sqlite", ".sqlite.gz")
 _ADVICE = "Check the address and the access to it"
 
 
 def is_url(place: str) -> bool:
     return "://" in place
+
+
+def find_behind(url: str) -> list[str]:
+    """Return the reports right below `s3://team/baselines/main`, or the URL that names a report.
+
+    Raises ReportError where there is none.
+    """
+    if not url.startswith("s3://") or "." in url.rpartition("/")[2]:
+        return [url]
+    try:
+        names = sorted(name for name in list_names(url) if name.endswith(_EXPORTS))
+    except BucketError as error:
+        raise ReportError(f"{url} cannot be read: {error}", _ADVICE) from error
+    packed = {f"{name}.gz" for name in names}
+    if not names:
+        raise ReportError(f"{url} holds no report", "Upload the .sqlite files of a run")
+    return [f"{url.rstrip('/')}/{name}" for name in names if name not in packed]
 
 
 @contextmanager

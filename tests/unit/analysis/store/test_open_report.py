@@ -76,6 +76,32 @@ def test_a_name_that_no_report_has_is_refused(name: str) -> None:
         raise AssertionError("it was opened")
 
 
+def test_a_prefix_is_a_run_of_several_ranks(bucket: None, short_run: Path, tmp_path: Path) -> None:
+    """A named baseline: `aws s3 sync RUN s3://reports/main` moves the name."""
+    import boto3
+
+    store = boto3.client("s3")
+    reports = sorted(short_run.glob("rank*.sqlite"))
+    for path in reports:
+        store.upload_file(str(path), "reports", f"main/{path.name}")
+    store.put_object(Bucket="reports", Key="main/page.html", Body=b"")
+    store.put_object(Bucket="reports", Key="main/older/rank0.sqlite", Body=b"")
+    new = tmp_path / "new"
+    new.mkdir()
+    for path in reports:
+        shutil.copy(path, new / path.name)
+    words = ("stats", "--table=step_sum", "--format=csv")
+    near, far = (
+        invoke(*words, f"--report={place}", directory=tmp_path)
+        for place in (new, "s3://reports/main")
+    )
+    assert (far.returncode, far.stdout) == (0, near.stdout), far.stderr
+    done = invoke(*("compare", "--base=s3://reports/main/", f"--new={new}"), directory=tmp_path)
+    assert (done.returncode, done.stdout[:6]) == (0, "step: "), done.stderr
+    none = invoke("stats", "--report=s3://reports/gone", directory=tmp_path)
+    assert (none.returncode, "s3://reports/gone holds no report" in none.stderr) == (6, True)
+
+
 def test_what_is_not_there_is_a_line(bucket: None, tmp_path: Path) -> None:
     refused = invoke("stats", f"--report={PLACE}x", directory=tmp_path)
     assert refused.returncode == 6
