@@ -28,6 +28,9 @@ PRESETS: tuple[Preset, ...] = get_args(Preset)
 REPORTS_INSIDE = "/wd"
 """Where a job's run directory is mounted in a container or pod."""
 
+FINALISE_S = 3900
+"""What a job that is stopped gets. Its agent lets nsys work on a report for 3600 s (LONGEST_S)."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Mount:

@@ -12,6 +12,7 @@ import subprocess
 import threading
 from typing import TYPE_CHECKING
 
+from process_tree import LONGEST_S
 from rank_processes import own_session
 
 if TYPE_CHECKING:
@@ -22,7 +23,6 @@ _WAITING = ("DelayedCollection", "Launched")
 """The states of a session that records nothing: before its first window, and behind one."""
 _POLL_S = 0.2  # a call of nsys takes 60 ms of one processor
 _ANSWER_S = 60.0
-_STOP_S = 3600.0  # the longest time that nsys may work on its report (process_tree.LONGEST_S)
 
 
 class Session:
@@ -70,7 +70,7 @@ class Session:
         watch = threading.Thread(target=self._await_end, args=(ended, at_end), daemon=True)
         watch.start()
         try:
-            done = self._call("stop", f"--session={self.name}", within_s=_STOP_S)
+            done = self._call("stop", f"--session={self.name}", within_s=LONGEST_S)
         finally:
             ended.set()
         watch.join()

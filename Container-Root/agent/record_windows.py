@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 import shelter
 import window_files
 import window_schedule
+from process_tree import LONGEST_S
 from rank_processes import say
 from room_watch import LEAST_ROOM
 
@@ -32,7 +33,6 @@ _LEAST_ROOM = 8 * LEAST_ROOM
 stream and the report still have to be written."""
 _MOST_LATE_S = 1.0
 """A window that would begin later than that beside the other ranks' is not begun."""
-_JOIN_S = 3600.0  # nsys may work that long on a report (process_tree.LONGEST_S)
 
 
 class Windows:
@@ -75,7 +75,7 @@ class Windows:
     def join(self) -> None:
         """End the window that is open, if there is one: its program has ended."""
         self._ended.set()
-        self._thread.join(_JOIN_S)
+        self._thread.join(LONGEST_S)
 
     def _watch(self) -> None:
         answered = max(window_files.list_requests(self._folder), default=0)

@@ -15,6 +15,7 @@ import threading
 from typing import TYPE_CHECKING
 
 import shelter
+from process_tree import LONGEST_S
 from rank_processes import say
 
 if TYPE_CHECKING:
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
     from nsys_session import Session
 
 _REQUEST = re.compile(rb"end (\d{1,9})\n")
-_JOIN_S = 3600.0  # nsys may work that long on a report (process_tree.LONGEST_S)
 
 
 class RecordingEnd:
@@ -73,7 +73,7 @@ class RecordingEnd:
     def join(self) -> None:
         """Wait until the reports are complete, if the recording has ended."""
         if self._worker.ident is not None:
-            self._worker.join(_JOIN_S)
+            self._worker.join(LONGEST_S)
 
     def _accept(self, listener: socket.socket) -> None:
         while True:

@@ -8,14 +8,13 @@ from typing import Any
 import yaml
 
 from gpu_profile.errors import SettingsError
-from gpu_profile.job import Job, Mount, NsysPlan
+from gpu_profile.job import FINALISE_S, Job, Mount, NsysPlan
 from gpu_profile.manifest.container_words import make_container_words
 from gpu_profile.manifest.starters import count_ranks, find_starter
 from gpu_profile.manifest.user_manifest import Entrypoint
 
 OVERRIDE = "compose.override.yaml"
 """The name of our file in the run directory."""
-_FINALISE_S = 3900  # longer than the 3600 s that the agent lets nsys work on a report
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -106,7 +105,7 @@ class ComposeService:
             "command": list(map(_quote, self.words)),
             "volumes": [*volumes, *_mount_carrier(job)],
             "labels": {label: job.name},
-            "stop_grace_period": f"{_FINALISE_S}s",
+            "stop_grace_period": f"{FINALISE_S}s",
         }
         if plan.privileged:
             service["cap_add"] = ["SYS_ADMIN"]

@@ -19,7 +19,7 @@ from gpu_profile.errors import (
     Stopped,
     ToolError,
 )
-from gpu_profile.job import Handle, Job, NsysPlan
+from gpu_profile.job import FINALISE_S, Handle, Job, NsysPlan
 from gpu_profile.job_status import JobState, JobStatus
 from gpu_profile.launcher import Launcher
 from gpu_profile.progress import Progress
@@ -36,10 +36,6 @@ from gpu_profile.runs.outcome import (
 from gpu_profile.runs.record import OUTPUT_FILE, RunRecord
 from gpu_profile.runs.reports import validate as report
 from gpu_profile.runs.reports.export_report import export_fetched
-
-# nsys may work 3600 s on a long recording. A second Ctrl-C leaves at once.
-_STOP_S = 3900.0
-"""profile.py lets nsys work for 3600 s on a report. The launchers' own limits are as long."""
 
 
 @dataclass
@@ -169,7 +165,7 @@ class Runner:
         job_note.mark_stopped(self.directory)
         try:
             process.drive(self.launcher.stop(job_id))
-            return self._wait(job_id, run, until=time.monotonic() + _STOP_S)
+            return self._wait(job_id, run, until=time.monotonic() + FINALISE_S)
         except KeyboardInterrupt:
             raise make_abandoned_error(run) from None
 

@@ -24,7 +24,7 @@ from gpu_profile.engine import (
 )
 from gpu_profile.errors import SettingsError
 from gpu_profile.image import embedded_base
-from gpu_profile.job import REPORTS_INSIDE, Job, Mount, NsysPlan
+from gpu_profile.job import FINALISE_S, REPORTS_INSIDE, Job, Mount, NsysPlan
 from gpu_profile.job_status import JobState, JobStatus
 from gpu_profile.launcher import Carrying, ImageFrom, LauncherDefaults, Repair
 from gpu_profile.launchers.agent import job_directory, windows
@@ -38,7 +38,6 @@ from gpu_profile.nsys.recorder import Window, WindowRequest, is_armed
 from gpu_profile.settings.settings import Settings
 
 _HELP = ("nsys", "profile", "--help")
-_FINALISE_S = 3900  # longer than the 3600 s that profile.py lets nsys work on a report
 _NO_ENGINE = "No usable Docker Engine here. To install and start one"
 _OF_CONTAINER = "container"
 """The folder of a run directory that a job of another image sees: all users may write there, as
@@ -237,7 +236,7 @@ class DockerLauncher(LauncherDefaults):
 
     def stop(self, job_id: str) -> Steps[None]:
         yield from self._require_started(job_id)
-        stop = make_engine_command("stop", f"--time={_FINALISE_S}", job_id)
+        stop = make_engine_command("stop", f"--time={FINALISE_S}", job_id)
         stopped = yield from engine_answers.ask_patiently(stop)
         engine_answers.check_engine_result(stopped, f"stopping {job_id}")
 

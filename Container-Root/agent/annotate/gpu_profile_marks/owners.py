@@ -108,14 +108,23 @@ class OwnerHooks:
 
 
 def _find_roots(modules: list[Any], parameters: set[int]) -> list[Any]:
-    """Return the modules around the owners of these parameters that are in no other module."""
+    """Return the modules around the owners of these parameters that are in no other module.
+
+    `modules` lacks those that copy.deepcopy made, as the layers of nn.TransformerEncoder.
+    """
     around: dict[int, list[Any]] = {}
-    for module in modules:
+    found = {id(module): module for module in modules}
+    todo = list(modules)
+    while todo:
+        module = todo.pop()
         for child in vars(module)["_modules"].values():
             around.setdefault(id(child), []).append(module)
+            if child is not None and id(child) not in found:
+                found[id(child)] = child
+                todo.append(child)
     todo = [
         module
-        for module in modules
+        for module in found.values()
         if any(id(parameter) in parameters for parameter in vars(module)["_parameters"].values())
     ]
     roots: dict[int, Any] = {}

@@ -64,6 +64,16 @@ def test_a_container_without_a_forward_has_its_parts_hooked(site: Path, tool: Pa
     assert list_pushed(site) == 4 * STEP
 
 
+def test_a_copy_inside_a_model_is_found(site: Path, tool: Path) -> None:
+    """copy.deepcopy registers nothing: nn.TransformerEncoder holds copies only."""
+    code = (
+        "import copy\nouter = contain(copy.deepcopy(model))\n"
+        "train(outer._modules['model'], torch.optim.Optimizer(outer.parameters()))"
+    )
+    assert run(site, tool, code).stderr == ""
+    assert list_pushed(site) == 3 * STEP
+
+
 def test_what_torch_compile_makes_of_an_owner_has_hooks(site: Path, tool: Path) -> None:
     code = (
         "optimizer = torch.optim.Optimizer(model.parameters())\n"
