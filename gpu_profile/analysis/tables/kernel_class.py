@@ -1,5 +1,6 @@
 """Classify kernels by name: GEMM, attention, norm and so on."""
 
+import functools
 import re
 
 from gpu_profile.analysis.tables.comm_kernels import comm_kernel
@@ -35,6 +36,7 @@ KERNEL_CLASSES = (
 )
 
 
+@functools.lru_cache(maxsize=1024)  # a diagnosis asks seven times for each name: a tenth of it
 def classify_kernel(name: str) -> str:
     """The class (of KERNEL_CLASSES) of a demangled name; convolutions count as GEMM.
 

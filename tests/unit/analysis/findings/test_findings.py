@@ -80,8 +80,9 @@ def test_four_reports_have_no_straggler(four_reports: Diagnosis) -> None:
     assert any("comes last steadily" in note for note in four_reports.unjudged)
 
 
-def test_one_rank_of_four_says_what_it_cannot_judge() -> None:
-    diagnosis = of("rank2")
+def test_one_rank_of_four_says_what_it_cannot_judge(short_run: Path) -> None:
+    with Database.open(short_run / "rank2.sqlite") as database:
+        diagnosis = diagnose_reports(database)
     assert "straggler" not in {finding.kind for finding in diagnosis.findings}
     assert any(note.startswith("stragglers: the reports hold one") for note in diagnosis.unjudged)
     assert any("cannot be told apart" in note for note in diagnosis.unjudged)
