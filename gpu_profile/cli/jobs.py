@@ -59,7 +59,7 @@ def open_script(mark: str, script: "BatchScript", settings: Settings) -> "Script
 
 def open_service(service: "ComposeService", settings: Settings) -> "ServiceLauncher":
     """Return the launcher that runs a service of a compose file in its image."""
-    row = next(row for row in LAUNCHERS.values() if row.mark == "services:")
+    row = next(row for row in LAUNCHERS.values() if row.runs_services)
     settings = dataclasses.replace(settings, launcher=row.name)
     settings = with_image(settings, service.address)
     launcher: ServiceLauncher = row.load_class().from_settings(settings)

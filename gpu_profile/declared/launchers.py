@@ -33,15 +33,16 @@ class LauncherRow:
     """A launcher's name in --on and handles, its class, its flags and its own settings.
 
     `family` is the word before the help of its flags, by default its name. `mark` begins lines
-    of users' own files, by which they are told: `#SBATCH`, `services:`. `keys` are read as
-    `settings.launcher_values["TOY_SHELL"]`, or as fields of a class that lists them:
-    `settings.of(SlurmSettings).partition`.
+    of users' own scripts, by which they are told: `#SBATCH`. `runs_services`: it runs those of
+    docker compose files. `keys` are read as `settings.launcher_values["TOY_SHELL"]`, or as fields
+    of a class that lists them: `settings.of(SlurmSettings).partition`.
     """
 
     name: str
     path: str
     family: str = ""
     mark: str = ""
+    runs_services: bool = False
     flags: tuple[LauncherFlag, ...] = ()
     keys: tuple[Key, ...] = ()
 
@@ -83,7 +84,7 @@ def _make_kubernetes_row(name: str, path: str) -> LauncherRow:
 
 
 ROWS: tuple[LauncherRow, ...] = (
-    LauncherRow(name="docker", path="docker.launcher.DockerLauncher", mark="services:"),
+    LauncherRow(name="docker", path="docker.launcher.DockerLauncher", runs_services=True),
     LauncherRow(name="host", path="host.HostLauncher", flags=(_make_workdir("SSH_WORKDIR"),)),
     LauncherRow(
         name="ssh",

@@ -18,7 +18,6 @@ from gpu_profile.analysis.activity.graph_captures import GraphCaptures
 from gpu_profile.analysis.activity.nvtx_ranges import Ranges, find_innermost
 from gpu_profile.analysis.arrays.columns import is_among, list_distinct
 from gpu_profile.analysis.arrays.intervals import Intervals
-from gpu_profile.analysis.arrays.memo import once_each
 from gpu_profile.analysis.arrays.types import IntArray
 
 COMPUTE, COMMUNICATION, COPY, SET = range(4)
@@ -148,6 +147,11 @@ class Activity:
         has_operation[self.ops.call] = True  # NO_CALL (-1) writes the extra last cell
         return has_operation[:-1]
 
+    @cached_property
+    def known_owners(self) -> WeakKeyDictionary[Ranges, IntArray]:
+        """What find_owners() has found so far."""
+        return WeakKeyDictionary()
+
     def _of_call(self, column: IntArray, otherwise: IntArray) -> IntArray:
         call = self.ops.call
         if not len(column):
@@ -158,14 +162,9 @@ class Activity:
         return values
 
 
-@once_each
-def _known_owners(ranges: Ranges) -> WeakKeyDictionary[Activity, IntArray]:
-    return WeakKeyDictionary()
-
-
 def find_owners(activity: Activity, ranges: Ranges) -> IntArray:
     """The index in `ranges` of the innermost range open at each operation's launch, or NO_RANGE."""
-    segments = _known_owners(ranges)
-    if activity not in segments:
-        segments[activity] = find_innermost(ranges, activity.launcher, activity.launched)
-    return segments[activity]
+    known = activity.known_owners
+    if ranges not in known:
+        known[ranges] = find_innermost(ranges, activity.launcher, activity.launched)
+    return known[ranges]
