@@ -2,6 +2,7 @@
 
 import re
 import subprocess
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -63,6 +64,13 @@ def requesting(cluster: Cluster, pods: list[str], addresses: list[str]) -> Itera
     counts += map(int, said[0].split())
 
 
+def wait_until_running(cluster: Cluster, handle: str) -> None:
+    end = time.monotonic() + 120
+    while (said := cluster.invoke("status", f"--job={handle}").stdout) != "running\n":
+        assert time.monotonic() < end, said
+        time.sleep(1)
+
+
 def test_a_deployment_is_recorded_three_times_while_it_serves(cluster: Cluster) -> None:
     path = cluster.directory / "web.yaml"
     path.write_text(SERVER.replace("IMAGE", cluster.image))
@@ -93,6 +101,7 @@ def test_both_workers_of_a_job_are_recorded(cluster: Cluster, launcher: str) -> 
     armed = ("--record=manual", "--trace=osrt")
     handle = cluster.started(launcher, *armed, "--", "python3", "-c", TURNS)
     cluster.wait_for("turn", handle, ranks=4)
+    wait_until_running(cluster, handle)  # a master prints while its worker's pod starts
     done = cluster.invoke("record", f"--job={handle}", "--seconds=1")
     assert done.returncode == 0, done.stderr
     assert [row[:2] for row in _REPORT.findall(done.stdout)] == [("0", "1"), ("1", "1")]
@@ -126,7 +135,8 @@ def test_steps_of_a_users_own_pytorchjob_are_recorded(cluster: Cluster) -> None:
     armed = ("--record=manual", "--trace=nvtx,osrt", "--detach")
     handle = must(cluster.invoke("profile", f"--manifest={path}", *armed)).splitlines()[-1]
     assert handle == f"pytorchjob://{cluster.namespace}/steps"
-    cluster.wait_for('"step_ms"', handle, ranks=1)
+    cluster.wait_for('"step_ms"', handle)
+    wait_until_running(cluster, handle)
     done = cluster.invoke("record", f"--job={handle}", "--steps=4")
     assert done.returncode == 0, done.stderr
     assert [row[:2] for row in _REPORT.findall(done.stdout)] == [("0", "1"), ("1", "1")]
