@@ -38,6 +38,7 @@ def test_reports_of_both_pods_are_in_the_bucket_and_here(
         require_same_files(cluster)
 
 
+@pytest.mark.slow
 def test_a_pod_without_a_way_to_the_bucket_has_its_reports_put_there_from_here(
     cluster: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:

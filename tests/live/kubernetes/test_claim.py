@@ -50,7 +50,7 @@ POD = """{apiVersion: v1, kind: Pod, metadata: {name: x}, spec: {restartPolicy: 
   containers: [{name: main, image: "IMAGE", command: [sh, -c, "sleep 1"]}]}}"""
 
 
-@pytest.mark.parametrize("place", ["claim", "hostpath"])
+@pytest.mark.parametrize("place", [pytest.param("claim", marks=pytest.mark.slow), "hostpath"])
 def test_an_object_of_the_user_writes_to_the_place_that_the_flag_names(
     cluster: Cluster, place: str
 ) -> None:
