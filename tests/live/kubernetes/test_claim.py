@@ -65,6 +65,7 @@ def test_an_object_of_the_user_writes_to_the_place_that_the_flag_names(
     (report,) = volume.glob("*/*.nsys-rep")
     assert [report.name] == cluster.reports()
     assert report.parent.name == cluster.record()["id"]
+    assert report.parent.stat().st_mode & 0o077 == 0
     kubectl("delete", "pv", cluster.namespace, "--wait=false", "--ignore-not-found")
 
 
@@ -85,6 +86,7 @@ def test_nodes_have_the_reports_of_pods_that_are_gone(cluster: Cluster) -> None:
         assert f"-{role}-0 on {node} cannot be read (succeeded); {node} has" in done.stderr
     assert f"has its reports in {run}" in done.stderr
     assert len(list(run.glob("*.nsys-rep"))) == 2
+    assert run.stat().st_mode & 0o077 == 0
 
 
 def test_a_namespace_without_host_paths_is_one_line_before_anything_starts(

@@ -102,8 +102,10 @@ def test_a_containers_report_has_the_pods_number_and_its_program_no_new_variable
     container: Container,
 ) -> None:
     code = "import os; print('LOCAL_RANK' in os.environ)"
+    container.reports.mkdir(mode=0o755)  # as the kubelet makes a directory of the node
     done = container.run("container", sys.executable, "-c", code, PET_NODE_RANK="3")
     assert (done.returncode, container.ranks()) == (0, ["rank3"]), done.stderr
+    assert container.reports.stat().st_mode & 0o777 == 0o700
     assert "False" in done.stdout
     assert container.run("container", "false", PET_NODE_RANK="4").returncode == 0  # started again
     assert container.ranks() == ["rank3"]

@@ -38,6 +38,7 @@ done
 cksum -- *.nsys-rep *.qdstrm *.steps.json 2>/dev/null
 true"""
 _EXPORT = f"""PATH=$PATH:{CARRIED_TO}/carrier/bin
+umask 077
 cd "$1" && for report in *.nsys-rep; do
   database=${{report%.nsys-rep}}.sqlite
   if [ -e "$report" ] && ! [ -e "$database" ]; then
