@@ -18,6 +18,8 @@ LEAST_DEPTH, LEAST_WAITS, MOST_SPREAD = 16, 8, 2
 """CUDA_SCALE_LAUNCH_QUEUES makes the queue shorter or longer: where so many launches waited, half
 of them within so many operations of the most that was ever outstanding, that is its depth."""
 LONG_CALL_NS = 50_000
+RETURN_NS = 20_000
+"""A waiting launch returns at most so long after the end that freed its place."""
 STRIDE = 16
 """The queue binds seldom: of its dependencies every 16th is kept, 16 launches of 1,022."""
 
@@ -67,12 +69,22 @@ def _find_limits(
 def _find_full(
     activity: Activity, rows: IntArray, depth: int
 ) -> tuple[IntArray, IntArray, IntArray]:
-    """The oldest operation that ran or waited when a long launch began behind a full queue."""
+    """The operation at whose end a long launch behind a full queue returned, else the oldest that
+    ran or waited when the launch began.
+
+    The next of its stream can wait for another stream: then that one's operation freed the place.
+    """
     call = activity.ops.call[rows]
     start, returned = activity.calls.start[call], activity.calls.end[call]
     ends = np.maximum.accumulate(activity.ops.end[rows])
     oldest = np.minimum(np.searchsorted(ends, start, "right"), len(rows) - 1)
     is_behind = np.arange(len(rows)) - oldest >= min(FULL * depth, depth - LEAST_ROOM)
-    full = (returned - start > LONG_CALL_NS) & is_behind
-    chosen = np.flatnonzero(full & (ends[oldest] <= returned))
-    return rows[oldest[chosen]], call[chosen], np.arange(len(chosen))
+    chosen = np.flatnonzero((returned - start > LONG_CALL_NS) & is_behind)
+    source, returned = rows[oldest[chosen]], returned[chosen]
+    after = returned - ends[oldest[chosen]]
+    by_end = np.argsort(activity.ops.end, kind="stable")
+    last = by_end[np.searchsorted(activity.ops.end[by_end], returned, "right") - 1]
+    is_freed = returned - activity.ops.end[last] < RETURN_NS
+    source = np.where(((after < 0) | (after > LONG_CALL_NS)) & is_freed, last, source)
+    holds = activity.ops.end[source] <= returned
+    return source[holds], call[chosen][holds], np.arange(np.count_nonzero(holds))
