@@ -6,6 +6,7 @@ The thread that starts a step is that of its `ProfilerStep#` annotation.
 
 import functools
 import gzip
+import itertools
 import json
 import re
 import sqlite3
@@ -103,12 +104,13 @@ class _Writer:
     collectives: dict[int, tuple[str, bytes]] = field(default_factory=dict)
     """NCCL's call and its payload by the correlation of the kernel's launch."""
     waits: EventWaits = field(default_factory=EventWaits)
-    marks: TraceMarks = field(default_factory=TraceMarks)
+    marks: TraceMarks = field(init=False)
     start: int | None = None
 
     def __post_init__(self) -> None:
         self.database.execute("PRAGMA journal_mode=OFF")
         self.database.execute("PRAGMA synchronous=OFF")
+        self.marks = TraceMarks(self.database)
         for table, columns in {**_TABLES, **_FACTS}.items():
             self.database.execute(f"CREATE TABLE {table} ({columns})")
 
@@ -188,7 +190,8 @@ class _Writer:
 
     def _write_marks(self) -> None:
         """Write the marks' domain and the calls of modules, and make marked steps its ranges."""
-        if rows := self.marks.list_rows(self.start or 0, self.name):
+        ranges = self.marks.list_rows(self.start or 0, self.name)
+        while rows := list(itertools.islice(ranges, _ROWS_AT_ONCE)):
             self.rows[NVTX] = rows
             self._write(NVTX)
         self.database.executemany(
@@ -228,12 +231,10 @@ class _Writer:
 
 def _list_devices(facts: Mapping[str, Any]) -> list[tuple[object, ...]]:
     """The number and the model of each GPU."""
-    devices = facts.get("deviceProperties")
-    return [
-        (device["id"], str(device.get("name", "")))
-        for device in (devices if isinstance(devices, list) else ())
-        if isinstance(device, dict) and isinstance(device.get("id"), int)
-    ]
+    found = facts.get("deviceProperties")
+    devices = [one for one in (found if isinstance(found, list) else ()) if isinstance(one, dict)]
+    numbered = (device for device in devices if isinstance(device.get("id"), int))
+    return [(device["id"], str(device.get("name", ""))) for device in numbered]
 
 
 Row = tuple[str, tuple[object, ...]]
