@@ -75,8 +75,8 @@ class Ending:
         self._counter.show(number + 1)
         if self._line is not None:
             self._look_for_report(number)
-        if self._trace is not None and not number:
-            self._trace.start()
+        if self._trace is not None and self._follow(self._trace, number):
+            return True
         if self._is_whole or self.recorded is not None or not (self._address or self._trace):
             return False
         if not self.end and number >= DECIDED_AT:
@@ -84,6 +84,15 @@ class Ending:
         if not self.end or number < self.end:
             return False
         self._end_recording(number)
+        return True
+
+    def _follow(self, trace: TorchTrace, number: int) -> bool:
+        """Begin the trace with step 0. Returns whether it has ended before, in the last step."""
+        if not number:
+            trace.start()
+        if not trace.is_over or self.recorded is not None:
+            return False
+        self.recorded, self._control = (0, max(0, number - 1)), number + 1
         return True
 
     def _end_recording(self, number: int) -> None:

@@ -51,11 +51,11 @@ class TorchTrace:
         self._path = Path(path)
         self._profiler: Any = None
         self._thread = 0
-        self._is_over = False
+        self.is_over = False
 
     @property
     def is_running(self) -> bool:
-        return self._profiler is not None and not self._is_over
+        return self._profiler is not None and not self.is_over
 
     def start(self) -> None:
         """Begin the recording, once. Raises RuntimeError for a torch without Kineto."""
@@ -76,7 +76,7 @@ class TorchTrace:
         """End the recording and write it. Only the thread that began it can."""
         if not self.is_running or threading.get_ident() != self._thread:
             return
-        self._is_over = True
+        self.is_over = True
         if self._torch.cuda.is_initialized():
             self._torch.cuda.synchronize()
         rank, world = self._find_rank()

@@ -155,6 +155,9 @@ def test_a_program_that_records_itself_goes_first(
     )
     trace.stop()
     assert torch.calls[-1] == "start CPU"
+    ending = Ending(torch, str(tmp_path / "steps.json"), "", trace)
+    assert make_steps(ending, 9) == [0]
+    assert ending.recorded == (0, 0)
 
 
 def test_marks_are_annotations_while_it_runs(torch: Any, tmp_path: Path) -> None:
