@@ -125,21 +125,28 @@ def _measure(program: Program) -> dict[str, float]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--pool", type=Path, help="what ci --format json wrote")
+    parser.add_argument("--pool", type=Path, nargs="*", help="what ci --format json wrote")
     parser.add_argument("--pairs", type=int, default=6)
     parser.add_argument("--draws", type=int, default=2000)
     parser.add_argument("--clock", type=float, default=CLOCK, help="spread of the made-up clocks")
     chosen = parser.parse_args()
-    pool = Pool.of(read_result(chosen.pool.read_text())) if chosen.pool else make_pool(chosen.clock)
+    for path in chosen.pool or ():
+        print(path.name)
+        judge_pool(Pool.of(read_result(path.read_text())), chosen.pairs, chosen.draws)
+    if not chosen.pool:
+        judge_pool(make_pool(chosen.clock), chosen.pairs, chosen.draws)
+
+
+def judge_pool(pool: Pool, pairs: int, draws: int) -> None:
+    """Print the pool's spread, and what comes of comparisons that are drawn from it."""
     for name, times in pool.unchanged.items():
         spread = 100 * float(np.std(times, ddof=1) / np.mean(times))
         more = 100 * (float(np.mean(pool.changed[name]) / np.mean(times)) - 1)
         print(f"{name}: {len(times)} runs a side, spread {spread:.2f} %, change {more:+.2f} %")
     false, found = (
-        share_of_failures(pool, chosen.pairs, chosen.draws, changed=changed)
-        for changed in (False, True)
+        share_of_failures(pool, pairs, draws, changed=changed) for changed in (False, True)
     )
-    print(f"{chosen.pairs} pairs: false alarms {100 * false:.2f} %, found {20 * found:.1f} of 20")
+    print(f"{pairs} pairs: false alarms {100 * false:.2f} %, found {20 * found:.1f} of 20")
 
 
 if __name__ == "__main__":

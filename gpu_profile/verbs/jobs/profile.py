@@ -45,7 +45,7 @@ def profile(options: ProfileOptions) -> None:
     launcher = launcher_of(settings.launcher, settings)
     job = job_from(options, settings, launcher)
     refuse_carry(options, launcher)
-    refuse_tool(options, launcher)
+    refuse_tool(options, launcher, settings.annotate)
     if options.dry_run:
         if options.baseline:
             show_commands(process.plan(launcher.submit(_make_plain(strip_values(job)), _NO_NSYS)))

@@ -5,12 +5,13 @@ from dataclasses import fields
 from gpu_profile.cli.jobs import name_launchers
 from gpu_profile.cli.options.jobs import NsysOptions, ProfileOptions
 from gpu_profile.errors import SettingsError
+from gpu_profile.job import Annotate
 from gpu_profile.launcher import Launcher
 
 _OF_BOTH = {"with_", "ranks", "annotate", "steps", "whole", "stats"}
 
 
-def refuse_tool(options: ProfileOptions, launcher: Launcher) -> None:
+def refuse_tool(options: ProfileOptions, launcher: Launcher, annotate: Annotate) -> None:
     """Raise SettingsError for --with torch where it cannot record, and beside a flag of nsys."""
     if options.with_ not in launcher.tools:
         names = name_launchers(lambda other: options.with_ in other.tools)
@@ -25,8 +26,10 @@ def refuse_tool(options: ProfileOptions, launcher: Launcher) -> None:
     for name in ("carry", "manifest"):
         if getattr(options, name):
             _refuse(f"--{name} brings nsys")
-    if options.annotate == "none":
+    if annotate == "none":
         _refuse("--annotate none leaves nothing that could start torch.profiler")
+    if annotate == "ops":
+        _refuse("--annotate ops marks operators by nsys")
 
 
 def _refuse(what: str) -> None:

@@ -17,6 +17,7 @@ from tests.invoked import invoke, reporting_here
         ("--on=host --record=manual", "--record is nsys'"),
         ("--on=host --carry", "--carry brings nsys"),
         ("--on=host --annotate=none", "--annotate none leaves nothing that could start"),
+        ("--on=host --set=ANNOTATE=ops", "--annotate ops marks operators by nsys"),
     ],
 )
 def test_what_only_nsys_can_is_refused(words: str, said: str, tmp_path: Path) -> None:
