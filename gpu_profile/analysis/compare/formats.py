@@ -12,19 +12,22 @@ from gpu_profile.printable import printable
 from gpu_profile.table import Cell, Column, Table
 
 MOST_ROWS = 20
+HTML = "html"
+"""The format of a page, which needs the reports too: page/compare_text.py writes it."""
 
 
 def as_text(comparison: Comparison) -> str:
-    lines = [
-        printable(str(comparison)),
-        "",
-        *(_format_side(*side) for side in _list_sides(comparison)),
-        *_list_remarks(comparison),
-        "",
-    ]
+    verdict, *more = list_lines(comparison)
+    lines = [verdict, "", *more, ""]
     if not comparison.kernels.rows:
         return "\n".join([*lines, "No kernel appeared, vanished or changed.", ""])
     return "\n".join(lines) + "\n" + to_text(_select_top(comparison.kernels))
+
+
+def list_lines(comparison: Comparison) -> list[str]:
+    """The verdict, a line a side, and remarks."""
+    sides = (_format_side(*side) for side in _list_sides(comparison))
+    return [printable(str(comparison)), *sides, *_list_remarks(comparison)]
 
 
 def as_json(comparison: Comparison) -> str:
@@ -110,6 +113,8 @@ def write_comparison(comparison: Comparison, form: str) -> str:
 
 def file_name(form: str) -> str:
     """The file name for a format, e.g. "comparison.json". Raises SettingsError for others."""
+    if form == HTML:
+        return "comparison.html"
     return f"comparison.{_find_format(form)[1]}"
 
 

@@ -3,7 +3,7 @@
 Text is HTML and is not scaled with the drawing, so it stays readable on a phone.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -114,13 +114,20 @@ def step_lines(ranks: Sequence[RankPicture], dropped: int) -> str:
     series = {rank: values for rank, values in series.items() if len(values) > 1}
     if not series:
         return ""
+    return draw_lines(_select_drawn(series), dropped, _describe_series(series))
+
+
+def draw_lines(
+    drawn: Sequence[tuple[str, np.ndarray]], dropped: int, about: str = "Step times"
+) -> str:
+    """A chart of lines of ms by step; the first `dropped` steps are shaded as warm-up."""
+    series = [values for _, values in drawn]
     levels, high = _scale_of(series, dropped)
-    longest = max(map(len, series.values()))
-    drawn = _select_drawn(series)
+    longest = max(map(len, series))
     place = _Place(longest, levels[0], high)
     lines = "".join(
         f'<polyline class="line s{index % 8}" points="{place.points(values)}"/>'
-        for index, (_, values) in enumerate(drawn)
+        for index, values in enumerate(series)
     )
     grid = "".join(f'<line class="grid" x1="0" x2="1000" {place.level(tick)}/>' for tick in levels)
     labels = [
@@ -132,28 +139,34 @@ def step_lines(ranks: Sequence[RankPicture], dropped: int) -> str:
     shade = f'<rect class="dropped" x="0" y="0" height="300" width="{place.x(dropped):.1f}"/>'
     svg = (
         '<svg viewBox="0 0 1000 300" preserveAspectRatio="none" role="img" '
-        f'aria-label="{render_text(_describe_series(series))}">'
-        f"{shade if dropped else ''}{grid}{lines}</svg>"
+        f'aria-label="{render_text(about)}">{shade if dropped else ""}{grid}{lines}</svg>'
     )
-    entries = [(f"line s{index % 8}", label) for index, (label, _) in enumerate(drawn)]
-    if dropped:
-        slowest = max(float(values.max()) for values in series.values())
-        cut = f", up to {slowest:,.0f} ms" if slowest > high else ""
-        entries.append(("dropped", f"warm-up, left out of the figures ({dropped}{cut})"))
     ends = render_tag(
         "div", render_tag("span", "step 1"), render_tag("span", f"step {longest}"), class_="x"
     )
-    return render_legend(entries) + render_tag(
+    return render_legend(_list_keys(drawn, dropped, high)) + render_tag(
         "div", render_tag("div", *labels, svg, class_="plot"), ends, class_="chart"
     )
 
 
-def _scale_of(series: Mapping[int, np.ndarray], dropped: int) -> tuple[list[float], float]:
+def _list_keys(
+    drawn: Sequence[tuple[str, np.ndarray]], dropped: int, high: float
+) -> list[tuple[str, str]]:
+    """The legend of a chart whose highest value drawn is `high`."""
+    entries = [(f"line s{index % 8}", label) for index, (label, _) in enumerate(drawn)]
+    if dropped:
+        slowest = max(float(values.max()) for _, values in drawn)
+        cut = f", up to {slowest:,.0f} ms" if slowest > high else ""
+        entries.append(("dropped", f"warm-up, left out of the figures ({dropped}{cut})"))
+    return entries
+
+
+def _scale_of(series: Sequence[np.ndarray], dropped: int) -> tuple[list[float], float]:
     """The levels of the grid in ms, and the highest value drawn: by the steps after the warm-up.
 
     A first step of 4,400 ms before others of 35 ms would leave these on the axis.
     """
-    steady = [values[dropped:] if len(values) > dropped else values for values in series.values()]
+    steady = [values[dropped:] if len(values) > dropped else values for values in series]
     most = max(float(values.max()) for values in steady)
     least = min(float(values.min()) for values in steady)
     levels = ticks(0 if least < most / 3 else least - (most - least) / 2, most)
@@ -225,4 +238,4 @@ def _describe_series(series: dict[int, np.ndarray]) -> str:
     return f"Step times; the median of each rank: {middles}"
 
 
-__all__ = ["Bar", "BarPart", "draw_ranking", "draw_stacked", "step_lines", "ticks"]
+__all__ = ["Bar", "BarPart", "draw_lines", "draw_ranking", "draw_stacked", "step_lines", "ticks"]

@@ -1,11 +1,8 @@
 """Render the page's HTML: all parts in order, from the data that write_page read."""
 
-import base64
-import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from importlib import resources
 
 from gpu_profile.analysis.findings.diagnosis import Diagnosis
 from gpu_profile.analysis.host.samples import HostSamples
@@ -26,6 +23,7 @@ from gpu_profile.analysis.our_tables.modules.module_sum import MODULE_SUM
 from gpu_profile.analysis.our_tables.range_gpu_sum import RANGE_GPU_SUM
 from gpu_profile.analysis.our_tables.step_sum import STEP_SUM
 from gpu_profile.analysis.our_tables.temporal_breakdown import TEMPORAL_BREAKDOWN
+from gpu_profile.analysis.page.document import render_document, render_header, render_navigation
 from gpu_profile.analysis.page.events import RankPicture
 from gpu_profile.analysis.page.parts import render_facts, render_section, render_tag, render_text
 from gpu_profile.analysis.page.path_rows import PathOf
@@ -91,16 +89,6 @@ _LINKS = (
     ("tables", "Tables"),
     ("run", "Run"),
 )
-_ON_PAPER = render_tag(
-    "span",
-    " On paper: the first 8 rows of a table, 8 findings and 16 ranks of a chart, and no table that "
-    "is folded. The file has all.",
-    class_="paper",
-)
-_SCRIPTS = (
-    *("tables.js", "data.js", "timeline.js", "events.js", "lanes.js", "lookup.js"),
-    *("search.js", "places.js", "icicle.js", "controls.js"),
-)
 
 
 @dataclass(frozen=True)
@@ -132,38 +120,13 @@ def render_page(data: PageData) -> str:
     title = render_text(clean_text(data.title))
     parts = _render_parts(data, clean_text)
     body = (
-        _render_header(title, data),
-        _render_navigation("".join(parts)),
+        render_header(title, _describe_ranks(data)),
+        render_navigation("".join(parts), _LINKS),
         "<main id=main>",
         *parts,
         "</main>",
-        render_tag("footer", "Made by gpu-profile from Nsight Systems reports.", _ON_PAPER),
     )
-    sources = [_read_asset(name) for name in _SCRIPTS]
-    scripts = "".join(f"<script>{source}</script>\n" for source in sources)
-    return (
-        '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
-        f'<meta http-equiv="Content-Security-Policy" content="{_make_policy(sources)}">\n'
-        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
-        f'<title>{title}</title>\n<link rel="icon" href="data:,">\n'
-        f"<style>\n{_read_asset('page.css')}{_read_asset('print.css')}</style>\n</head>\n<body>\n"
-        f'<div class="page">\n{"".join(body)}\n</div>\n{scripts}</body>\n</html>\n'
-    )
-
-
-def _make_policy(sources: Sequence[str]) -> str:
-    """The content security policy that lets a browser run these scripts, and load nothing.
-
-    It is a second wall: a name that got through the escaping could still run and fetch nothing.
-    Styles are allowed anywhere, because the widths of bars are attributes, which have no hash
-    (https://www.w3.org/TR/CSP3/#unsafe-hashes-usage). The icon is an empty data URL.
-    """
-    digests = [base64.b64encode(hashlib.sha256(s.encode()).digest()).decode() for s in sources]
-    scripts = " ".join(f"'sha256-{digest}'" for digest in digests)
-    return (
-        f"default-src 'none'; script-src {scripts}; style-src 'unsafe-inline'; img-src data:;"
-        " base-uri 'none'; form-action 'none'"
-    )
+    return render_document(title, "".join(body))
 
 
 def _render_parts(data: PageData, clean_text: Callable[[str], str]) -> tuple[str, ...]:
@@ -196,26 +159,10 @@ def _render_parts(data: PageData, clean_text: Callable[[str], str]) -> tuple[str
     )
 
 
-def _render_header(title: str, data: PageData) -> str:
+def _describe_ranks(data: PageData) -> str:
     seen = data.facts.get("GPUs seen by a report", "")
     ranks = "1 rank" if len(data.ranks) == 1 else f"{len(data.ranks)} ranks"
-    about = f"{ranks}, {seen}" if seen else ranks
-    skip = '<a class="skip" href="#main">Skip to the content</a>'
-    return skip + render_tag(
-        "header",
-        render_tag("h1", title),
-        render_tag("p", render_text(about), class_="sub"),
-        class_="top",
-    )
-
-
-def _render_navigation(main: str) -> str:
-    links_present = [(anchor, name) for anchor, name in _LINKS if f'id="{anchor}"' in main]
-    links = (
-        render_tag("li", render_tag("a", render_text(name), href=f"#{anchor}"))
-        for anchor, name in links_present
-    )
-    return render_tag("nav", render_tag("ul", *links), aria_label="Parts of this page")
+    return f"{ranks}, {seen}" if seen else ranks
 
 
 def _render_timeline(data: PageData) -> str:
@@ -257,11 +204,3 @@ def redact_table(table: Table, redactor: Redactor) -> Table:
 def shorten(name: str) -> str:
     """Cut a name at 2,000 characters, because the search for secrets takes quadratic time."""
     return name if len(name) <= LONGEST_NAME else f"{name[:LONGEST_NAME]}…"
-
-
-def _read_asset(name: str) -> str:
-    return (
-        resources.files("gpu_profile.analysis.page")
-        .joinpath("assets", name)
-        .read_text(encoding="utf-8")
-    )

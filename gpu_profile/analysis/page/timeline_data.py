@@ -75,6 +75,17 @@ def waits_of(parts: Iterable[RankStates], clock_error_ns: int, most: int) -> Wai
     return waits
 
 
+@dataclass(frozen=True, eq=False)
+class Side:
+    """A run of a timeline: `name` is "" where it is the only one. Its clock begins at `origin`."""
+
+    name: str
+    ranks: Sequence[RankPicture]
+    waits: WaitsOf
+    origin: int
+    paths: PathOf = field(default_factory=dict)
+
+
 def timeline_data(
     ranks: Sequence[RankPicture],
     waits: WaitsOf,
@@ -83,11 +94,24 @@ def timeline_data(
     paths: PathOf = _NO_PATHS,
 ) -> tuple[str, str]:
     """(facts as JSON, the block in base64). Times are ns from the earliest operation."""
-    packer, names = Packer(), _Names(redact)
     origin = min((rank.start for rank in ranks), default=0)
+    return encode_sides([Side("", ranks, waits, origin, paths)], redact, windows, origin)
+
+
+def encode_sides(
+    sides: Sequence[Side], redact: Callable[[str], str], windows: Edges, origin: int
+) -> tuple[str, str]:
+    """(facts, block) of timeline_data() for runs whose clocks begin at their own `origin`; `origin`
+    is the time of the axis there. Ranks of one number stand together.
+    """
+    packer, names = Packer(), _Names(redact)
+    pairs = [(number, side, rank) for number, side in enumerate(sides) for rank in side.ranks]
+    pairs.sort(key=lambda pair: (pair[2].rank, pair[2].device, pair[0]))
+    ranks = [rank for *_, rank in pairs]
     facts = {
+        "sides": [side.name for side in sides],
         "origin": origin,
-        "end": max((rank.end for rank in ranks), default=0) - origin,
+        "end": max((rank.end - side.origin for _, side, rank in pairs), default=0),
         "lanes": LANES if is_on_gpus(ranks) else (),
         "onGpu": len(GPU_LANES) if is_on_gpus(ranks) else 0,
         "pathKinds": KINDS,
@@ -97,13 +121,16 @@ def timeline_data(
         ],
         "ranks": [
             {
-                **_encode_rank(rank, origin, packer, names),
+                **_encode_rank(rank, side.origin, packer, names),
+                "side": number,
                 "waits": _encode_waits(
-                    waits.get((rank.rank, rank.device), _NO_WAITS), origin, packer
+                    side.waits.get((rank.rank, rank.device), _NO_WAITS), side.origin, packer
                 ),
-                "path": _encode_marks(paths.get(rank.rank, NO_MARKS), origin, packer, names),
+                "path": _encode_marks(
+                    side.paths.get(rank.rank, NO_MARKS), side.origin, packer, names
+                ),
             }
-            for rank in ranks
+            for number, side, rank in pairs
         ],
         "names": list(names.known),
     }

@@ -23,12 +23,18 @@ def timeline_part(
     paths: PathOf | None = None,
 ) -> str:
     """The HTML of the timeline: its controls, its canvas, and its data."""
-    facts, block = timeline_data(ranks, waits, redact, windows, paths or {})
+    data = timeline_data(ranks, waits, redact, windows, paths or {})
+    return render_drawing(ranks, data, paths or {})
+
+
+def render_drawing(ranks: Sequence[RankPicture], data: tuple[str, str], paths: PathOf) -> str:
+    """The HTML of the timeline of these ranks, whose `data` are encoded."""
+    facts, block = data
     return (
         _CONTROLS
         + (render_legend(_LEGEND) if is_on_gpus(ranks) else "")
         + _DRAWING
-        + _format_note(ranks, paths or {})
+        + _format_note(ranks, paths)
         + _render_data("application/json", "facts", facts)
         + _render_data("text/plain", "data", block)
     )

@@ -101,8 +101,8 @@ class CompareOptions(OutputOptions, SchedulerOptions, SetOptions):
     metric: str = make_flag("step", "step, gpu, range:NAME, module:NAME or kernel:NAME")
     format: str = make_flag(
         "text",
-        "text, json, markdown or junit",
-        choices=("text", "json", "markdown", "junit"),
+        "text, json, markdown, junit, or html: both runs side by side",
+        choices=("text", "json", "markdown", "junit", "html"),
     )
 
 

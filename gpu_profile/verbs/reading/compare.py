@@ -15,6 +15,7 @@ from gpu_profile.cli.options.reading import CompareOptions
 from gpu_profile.cli.paths import output_file
 from gpu_profile.errors import GateError, SettingsError
 from gpu_profile.files import write_output
+from gpu_profile.printable import printable
 from gpu_profile.progress import Progress
 from gpu_profile.settings.settings import Settings
 from gpu_profile.verbs.reading.compared_run import ComparedRun, make_compared_run
@@ -31,13 +32,14 @@ def compare(options: CompareOptions) -> None:
     if not options.base or not options.new:
         raise SettingsError("compare needs two runs", "Use --base RUN --new RUN")
     form = options.format
-    output = output_file(options.output, formats.file_name(form))
+    # A page is for a browser: it has a file without --output too.
+    wish = options.output or (formats.file_name(form) if form == formats.HTML else "")
+    output = output_file(wish, formats.file_name(form))
     metric = Metric.parse(options.metric)
     fail_over = comparison.parse_percent(options.fail_over)
     spread = comparison.parse_percent(options.spread or settings.compare_spread, "--spread")
     if output:
-        for run_name in (*options.base, *options.new):
-            refuse_report(output, _choose_reports(ReportChoice(), run_name), settings)
+        _refuse_reports(output, options, settings)
     base = _open_runs("base", options.base, _choose(options, options.base_window), settings)
     new = _open_runs("new", options.new, _choose(options, options.new_window), settings)
     for run in (*base[1:], *new):
@@ -47,12 +49,44 @@ def compare(options: CompareOptions) -> None:
         comparison.compare_samples(samples[0], samples[1], metric, fail_over, spread),
         require_decision=options.require_decision,
     )
-    text = formats.write_comparison(result, form)
-    if output:
-        write_output(output, text)
+    if output and form == formats.HTML:
+        write_output(output, render_page(result, (base[0], new[0]), (options.base, options.new)))
+        print(f"{printable(str(result))}\n{output}: one file, open it in a browser")
+    elif output:
+        write_output(output, formats.write_comparison(result, form))
     else:
-        sys.stdout.write(text)
-    _judge(result, is_shown=not output and form in ("text", "markdown"))
+        sys.stdout.write(formats.write_comparison(result, form))
+    is_told = form == formats.HTML or (not output and form in ("text", "markdown"))
+    _judge(result, is_shown=is_told)
+
+
+def _refuse_reports(output: Path, options: CompareOptions, settings: Settings) -> None:
+    """Raise SettingsError if the output is a report of a side."""
+    for run_name in (*options.base, *options.new):
+        refuse_report(output, _choose_reports(ReportChoice(), run_name), settings)
+
+
+def render_page(
+    result: comparison.Comparison,
+    runs: tuple[ComparedRun, ComparedRun],
+    names: tuple[Sequence[str], Sequence[str]],
+) -> str:
+    """Return the page of a comparison, which draws the first run of each side."""
+    from gpu_profile.analysis.page.compare_sides import make_side, side_analyses
+    from gpu_profile.analysis.page.compare_text import render_comparison
+
+    analyses = side_analyses(sum(len(run.reports.sources) for run in runs))
+    sides = [
+        make_side(name, run.reports.of(analyses), run.reports.run.alignment.residual_ns or 0)
+        for name, run in zip(("base", "new"), runs, strict=True)
+    ]
+    return render_comparison(result, sides, [_describe_runs(side) for side in names])
+
+
+def _describe_runs(names: Sequence[str]) -> str:
+    """Return "train-1", or of several "train-1 (drawn) and 2 more", without directories."""
+    first = Path(names[0]).name or names[0]
+    return first if len(names) == 1 else f"{first} (drawn) and {len(names) - 1} more"
 
 
 def _judge(result: comparison.Comparison, *, is_shown: bool) -> None:

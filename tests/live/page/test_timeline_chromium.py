@@ -9,6 +9,7 @@ from gpu_profile.analysis.multi_report.survey import run_of, survey_report
 from gpu_profile.analysis.multi_report.work import ReportSource
 from gpu_profile.analysis.page import write_page
 from gpu_profile.analysis.store.database import Database
+from tests.invoked import invoke
 from tests.live.page.browser import Browser
 from tests.unit.analysis.scenarios import Training
 
@@ -165,4 +166,32 @@ def test_the_host_has_rows_beside_the_gpu(browser: Browser, page: str) -> None:
     browser.run("document.getElementById('timeline-host').click()")
     titles = browser.run("timeline.rows.map((row) => row.title).filter(Boolean)")
     assert titles == ["compute", "communication", "memory", "NVTX"]
+    assert browser.problems == []
+
+
+def test_a_comparison_begins_a_step_of_both_runs_at_one_time(
+    browser: Browser, tmp_path: Path
+) -> None:
+    for name, kernel_us in (("base", 200.0), ("new", 250.0)):
+        (tmp_path / name).mkdir()
+        Training(ranks=2, steps=8, kernel_us=kernel_us).save(tmp_path / name)
+    words = ("compare", "--base", "base", "--new", "new", "--format", "html")
+    invoke(*words, directory=tmp_path)
+    for width in (390, 1280):
+        browser.open((tmp_path / "comparison.html").as_uri(), width=width)
+        browser.wait_for_timeline()
+        assert browser.run("document.documentElement.scrollWidth") == width
+    names = browser.run("timeline.data.ranks.map((rank) => rank.name)")
+    assert names == ["base 0", "new 0", "base 1", "new 1"]
+    places = "timeline.data.ranks.map((r) => timeline.x(r.stepStart[5] - r.shift))"
+    assert max(browser.run(places)) - min(browser.run(places)) > 50
+    browser.run("""(() => { const steps = document.getElementById("timeline-step");
+      steps.value = "5"; steps.dispatchEvent(new Event("change")); })()""")
+    assert max(browser.run(places)) - min(browser.run(places)) < 1
+    browser.run("document.querySelector('table[data-table=kernels_changed] a.go').click()")
+    browser.wait_until("timeline.picked")
+    found = "document.getElementById('timeline-found').textContent"
+    assert browser.run(found).startswith("1,280 events on 4 ranks")
+    browser.run("stepTo(timeline, true)")
+    assert browser.run("timeline.picked.rank.name") == "new 1"
     assert browser.problems == []

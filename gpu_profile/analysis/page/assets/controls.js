@@ -79,16 +79,24 @@ function fill(select, entries) {
   select.append(...entries.map(([value, label]) => new Option(label, value)));
 }
 
+// Show a step. Of several runs the same step of each begins at one time.
+function showStep(timeline, leads, row) {
+  const [first] = leads, start = first.stepStart[row];
+  for (const rank of timeline.data.ranks) rank.shift = leads[rank.side].stepStart[row] - start;
+  const long = Math.max(...leads.map((rank) => rank.stepEnd[row] - rank.stepStart[row]));
+  timeline.show(start - 0.04 * long, start + 1.04 * long);
+}
+
 function choices(timeline) {
-  const steps = document.getElementById("timeline-step"), first = timeline.data.ranks[0];
-  const rows = [...first.stepStart.keys()];
+  const steps = document.getElementById("timeline-step"), { ranks: all, sides } = timeline.data;
+  const leads = sides.map((_, side) => all.find((rank) => rank.side === side)).filter(Boolean);
+  const rows = [...Array(Math.min(...leads.map((rank) => rank.stepStart.length))).keys()];
   fill(steps, rows.map((row) => [row, `step ${row + 1}`]));
   steps.hidden = !rows.length;
   steps.addEventListener("change", () => {
     const row = Number(steps.value);
     if (steps.value === "") return timeline.show(0, timeline.data.end);
-    const edge = (first.stepEnd[row] - first.stepStart[row]) * 0.04;
-    return timeline.show(first.stepStart[row] - edge, first.stepEnd[row] + edge);
+    return showStep(timeline, leads, row);
   });
   const windows = document.getElementById("timeline-window"), { windows: edges } = timeline.data;
   fill(windows, [["", "all windows"], ...edges.map(([number], row) => [row, `window ${number}`])]);

@@ -42,7 +42,7 @@ function drawRank(timeline, pen, rank, top) {
   pen.textAlign = "right";
   if (!timeline.alone) {
     pen.fillStyle = ink.text;
-    pen.fillText(small ? `r${rank.rank}` : `rank ${rank.rank}`, small ? 22 : 46, top + LANE / 2);
+    pen.fillText(small ? rank.brief : rank.name, small ? 22 : 46, top + LANE / 2);
   }
   pen.font = "11px system-ui, sans-serif";
   pen.fillStyle = ink.soft;

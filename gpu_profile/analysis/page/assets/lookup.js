@@ -8,7 +8,7 @@ function pointAt(timeline, x, y) {
   const rank = timeline.ranks[index], within = below - index * timeline.block;
   if (!rank || x < timeline.left || x > timeline.left + timeline.width) return undefined;
   const row = timeline.rows.find((one) => within >= one.top && within < one.top + one.high);
-  return row && { rank, row, time: timeline.time(x) };
+  return row && { rank, row, time: timeline.time(x) + rank.shift };
 }
 
 // {list, at} of the innermost event at a time, or undefined.
@@ -42,7 +42,7 @@ function describe(timeline, x, y) {
 }
 
 // ", rank 3"; nothing in a run of one rank.
-function of(timeline, rank) { return timeline.alone ? "" : `, rank ${rank.rank}`; }
+function of(timeline, rank) { return timeline.alone ? "" : `, ${rank.title}`; }
 
 function held(rank, time) {
   const { start, end } = rank.waits, row = firstAfter(end, time);

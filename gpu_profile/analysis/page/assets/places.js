@@ -30,7 +30,7 @@ function makeLink(text, href) {
 const inMs = (timeline, time) => ((timeline.data.origin + time) / 1e6).toFixed(6).replace(/0{1,4}$/, "");
 
 function addressOf(timeline, rank, start, end) {
-  return address("at", { rank: rank.rank, from: inMs(timeline, start), to: inMs(timeline, end) });
+  return address("at", { rank: rank.key, from: inMs(timeline, start), to: inMs(timeline, end) });
 }
 
 // Show a rank's stretch of time with some room around it, framed.
@@ -41,7 +41,7 @@ function goTo(timeline, rank, start, end, room = 0.6) {
   const edge = Math.max((end - start) * room, 500);
   timeline.place = { rank, start, end };
   timeline.frame.scrollTop = Math.max(0, (index - group) * timeline.block - 20);
-  timeline.show(start - edge, end + edge);
+  timeline.show(start - edge - rank.shift, end + edge - rank.shift);
 }
 
 function openTimeline(timeline, values) {
@@ -50,7 +50,7 @@ function openTimeline(timeline, values) {
     field.value = words;
     tellFound(timeline, words, Boolean(values.name));
   }
-  const rank = timeline.data.ranks.find((one) => String(one.rank) === values.rank);
+  const rank = timeline.data.ranks.find((one) => one.key === values.rank);
   const [from, to] = [values.from, values.to].map((ms) => Number(ms) * 1e6 - timeline.data.origin);
   if (rank && to >= from) goTo(timeline, rank, from, to);
   else if (words) {
@@ -77,7 +77,7 @@ function stepTo(timeline, forward) {
   if (!hit) return;
   pick(timeline, hit);
   const span = Math.min(timeline.t1 - timeline.t0, Math.max((hit.end - hit.start) * 8, 20_000));
-  const middle = (hit.start + hit.end) / 2;
+  const middle = (hit.start + hit.end) / 2 - hit.rank.shift;
   const index = timeline.ranks.indexOf(hit.rank);
   if (index < 0) timeline.showGroup(Math.floor(timeline.data.ranks.indexOf(hit.rank) / timeline.data.most) * timeline.data.most);
   const top = timeline.ranks.indexOf(hit.rank) * timeline.block, { frame } = timeline;
@@ -94,7 +94,7 @@ function pick(timeline, event) {
   const { rank, row, list, at, start, end } = event, name = timeline.data.names[list.name[at]];
   const bold = document.createElement("b");
   bold.textContent = name;
-  const here = addressOf(timeline, rank, start, end), where = timeline.alone ? "" : `rank ${rank.rank}, `;
+  const here = addressOf(timeline, rank, start, end), where = timeline.alone ? "" : `${rank.title}, `;
   const facts = ` ${amount(end - start, 4)} from ${timeline.when(start, 9)}, ${where}${row.title || "NVTX"} `;
   const links = [makeLink("all of this name", address("at", { name })), makeLink("link to it", here)];
   const table = tableOf(name) || tableOf(timeline.short(list.name[at]));

@@ -49,7 +49,8 @@ function search(timeline, text, exact = false) {
 
 // The next event found behind the chosen one (or the view's begin), or the one before it.
 function nextHit(timeline, forward) {
-  const { picked } = timeline, from = picked ? picked.start : timeline.t0;
+  const { picked } = timeline;
+  const from = picked ? picked.start - picked.rank.shift : timeline.t0;
   const order = timeline.data.ranks.flatMap((rank) => timeline.rows.flatMap((row) =>
     listsOf(rank, row).map((list) => ({ rank, row, list }))));
   const here = picked ? order.findIndex((one) => one.list === picked.list) : -1;
@@ -60,12 +61,12 @@ function nextHit(timeline, forward) {
     // Of events that start at one time, those of later rows are behind.
     const own = picked && one.list === picked.list;
     const first = own ? firstAfter(hits.row, picked.at + (forward ? 1 : 0))
-      : firstAfter(hits.start, place > here ? from : from + 1);
+      : firstAfter(hits.start, (place > here ? from : from + 1) + one.rank.shift);
     const at = forward ? first : first - 1;
     if (at < 0 || at >= hits.start.length) return;
-    const time = hits.start[at];
-    const better = !best || (forward ? time < best.start : time >= best.start);
-    if (better) best = { ...one, at: hits.row[at], start: time, end: hits.end[at] };
+    const time = hits.start[at] - one.rank.shift;
+    const better = !best || (forward ? time < best.time : time >= best.time);
+    if (better) best = { ...one, time, at: hits.row[at], start: hits.start[at], end: hits.end[at] };
   });
   return best;
 }

@@ -44,7 +44,7 @@ for (const block of document.querySelectorAll(".data")) {
 }
 
 // Columns whose cells name events of the timeline.
-const NAMING = ["Name", "Operation", "Collective", "Range"];
+const NAMING = ["Kernel", "Name", "Operation", "Collective", "Range"];
 const rowsByName = new Map();
 
 const headingsOf = (table) => [...table.tHead.rows[0].cells].map((cell) => cell.textContent.replace(/ \(.*$/, ""));

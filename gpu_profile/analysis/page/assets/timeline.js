@@ -14,6 +14,15 @@ class Timeline {
     Object.assign(this, { data, root, t0: 0, t1: data.end, group: 0, whole: false });
     Object.assign(this, { found: null, hits: new Map(), picked: null, place: null });
     this.alone = data.ranks.length === 1 && data.ranks[0].rank === 0;
+    // Of several runs each rank says whose it is, and has its own shift of time (see choices).
+    for (const rank of data.ranks) {
+      const side = data.sides[rank.side];
+      rank.name = side ? `${side} ${rank.rank}` : `rank ${rank.rank}`;
+      rank.title = side ? `${side}, rank ${rank.rank}` : rank.name;
+      rank.brief = `${side ? side[0] : "r"}${rank.rank}`;
+      rank.key = `${side}${rank.rank}`;
+      rank.shift = 0;
+    }
     this.axis = root.querySelector(".axis");
     this.frame = root.querySelector(".rows");
     this.tall = root.querySelector(".tall");
@@ -129,8 +138,12 @@ class Timeline {
     this.ranks.forEach((rank, index) => {
       const top = 4 + index * this.block - scrolled;
       if (top + this.block < 0 || top > this.high) return;
+      this.t0 += rank.shift;
+      this.t1 += rank.shift;
       drawRank(this, pen, rank, top);
       this.drawMarks(pen, rank, top);
+      this.t0 -= rank.shift;
+      this.t1 -= rank.shift;
     });
     const exact = this.ranks.some((rank) => this.t0 < rank.exact[1] && this.t1 > rank.exact[0]);
     const near = this.binned(this.ranks[0]) ? "aggregated" : exact ? "every operation"
