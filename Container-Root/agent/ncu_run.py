@@ -30,6 +30,8 @@ MEASURED = 99
 """The exit code of a rank that ncu has measured. It is no success, so that it ends the others."""
 _NOT_FOUND = 127
 _IMPORT_S, _END_S = 120.0, 20.0
+_IN_PLACE = {"NV_COMPUTE_PROFILER_DISABLE_STOCK_FILE_DEPLOYMENT": "1"}
+"""Without it ncu copies its sections into ~/Documents (2022.3 and newer)."""
 _PLACES = (
     "/opt/nvidia/nsight-compute/*/ncu",
     "/usr/local/cuda*/bin/ncu",
@@ -77,7 +79,7 @@ def run_under_ncu(
 
 def _run_for(argv: Sequence[str], env: Mapping[str, str], limit_s: float) -> int:
     """Run a program in a session of its own; behind the limit end it: SIGINT, TERM, KILL."""
-    process = subprocess.Popen(argv, env=dict(env), **own_session())
+    process = subprocess.Popen(argv, env={**env, **_IN_PLACE}, **own_session())
 
     def pass_on(number: int, _frame: object) -> None:
         _signal_group(process.pid, number)
@@ -109,7 +111,8 @@ def _list_news(log: str) -> list[str]:
 def _read_details(ncu: str, report: Path) -> str:
     argv = [ncu, "--import", str(report), "--csv", "--page", "details"]
     try:
-        done = subprocess.run(argv, capture_output=True, timeout=_IMPORT_S, check=False)
+        env = {**os.environ, **_IN_PLACE}
+        done = subprocess.run(argv, env=env, capture_output=True, timeout=_IMPORT_S, check=False)
     except subprocess.TimeoutExpired:
         return "==ERROR== ncu --import takes too long"
     return (done.stdout + done.stderr).decode(errors="replace")

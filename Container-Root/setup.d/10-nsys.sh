@@ -60,21 +60,6 @@ mend_stats() { # mend_stats HOST TARGET
     chmod 0755 "${host}/python/bin/python"
 }
 
-with_non_free() {
-    apt_update
-    apt-cache show nsight-systems >/dev/null 2>&1 && return
-    local uri
-    # shellcheck disable=SC2016  # apt expands these
-    uri=$(apt-get indextargets --format '$(ORIGIN) $(COMPONENT) $(REPO_URI)' 'Created-By: Packages' |
-        awk '$1 == "Debian" && $2 == "main" && !matches++ { print $3 }')
-    [[ -n ${uri} ]] || die 'nsight-systems is not in this distribution: set NSYS_SOURCE=nvidia or base'
-    # shellcheck source=/dev/null
-    printf 'deb [signed-by=/usr/share/keyrings/debian-archive-keyring.gpg] %s %s contrib non-free\n' \
-        "${uri}" "$(. /etc/os-release && printf '%s' "${VERSION_CODENAME}")" >/etc/apt/sources.list.d/non-free.list
-    apt_update
-    rm /etc/apt/sources.list.d/non-free.list
-}
-
 use_only() {
     local nsys=$1 other
     while read -r other; do
@@ -90,7 +75,7 @@ case ${NSYS_SOURCE} in
         nsys --version | grep -F "${NSYS_VERSION}" || die "nsys is $(nsys --version), not ${NSYS_VERSION}"
         ;;
     debian)
-        with_non_free
+        with_non_free nsight-systems
         use_only "$(install_debian | tail -n 1)"
         ;;
     base) type -p nsys || die 'NSYS_SOURCE=base, but the base image has no nsys' ;;

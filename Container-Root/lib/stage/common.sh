@@ -70,6 +70,22 @@ apt_install() {
         -o Dpkg::Options::='--path-include=/usr/share/doc/*/copyright' "$@"
 }
 
+# with_non_free PACKAGE: update the lists, with Debian's non-free section where PACKAGE needs it.
+with_non_free() {
+    apt_update
+    apt-cache show "$1" >/dev/null 2>&1 && return
+    local uri
+    # shellcheck disable=SC2016  # apt expands these
+    uri=$(apt-get indextargets --format '$(ORIGIN) $(COMPONENT) $(REPO_URI)' 'Created-By: Packages' |
+        awk '$1 == "Debian" && $2 == "main" && !matches++ { print $3 }')
+    [[ -n ${uri} ]] || die "$1 is not in this distribution: set NSYS_SOURCE=nvidia or base"
+    # shellcheck source=/dev/null
+    printf 'deb [signed-by=/usr/share/keyrings/debian-archive-keyring.gpg] %s %s contrib non-free\n' \
+        "${uri}" "$(. /etc/os-release && printf '%s' "${VERSION_CODENAME}")" >/etc/apt/sources.list.d/non-free.list
+    apt_update
+    rm /etc/apt/sources.list.d/non-free.list
+}
+
 packages() { dpkg-query -W -f '${binary:Package}\n' | sort; }
 
 # Install what only the build needs; remove_tools takes it away again with all it brought.

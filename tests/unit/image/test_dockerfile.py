@@ -38,7 +38,12 @@ def test_the_embedded_base_and_sources_of_distributions(golden: Callable[..., No
     chosen = settings_for(
         *("BASE_IMAGE=gpu-profile-base:0123456789ab", "NSYS_SOURCE=debian", "INSTALL_TORCH=cpu"),
         *("INSTALL_EFA=true", "EFA_SOURCE=distro", "INSTALL_TESTS=true", "NCCL_SOURCE=pypi"),
-        *("INSTALL_GDRCOPY=true", "GDRCOPY_URL=/src/gdrcopy", "NCCL_TESTS_URL=/src/nccl-tests"),
+        *(
+            "INSTALL_NCU=true",
+            "INSTALL_GDRCOPY=true",
+            "GDRCOPY_URL=/src/gdrcopy",
+            "NCCL_TESTS_URL=/src/nccl-tests",
+        ),
     )
     golden("Dockerfile.embedded", dockerfile.render_dockerfile(chosen))
 
