@@ -23,7 +23,7 @@ nvidia_repository() {
     esac
 }
 
-# Install the package and print the path of its ncu. The window (host) is 600 MB that no pod opens.
+# The window (host) is 600 MB that no pod opens.
 install_nvidia() {
     local list=/etc/apt/sources.list.d/nvidia-cuda-ncu.list key=/usr/share/keyrings/nvidia-cuda-ncu.asc
     local url home
@@ -35,21 +35,28 @@ install_nvidia() {
     rm "${list}" "${key}"
     home=/opt/nvidia/nsight-compute/${NCU_VERSION}
     rm -rf "${home}/host"
-    printf '%s\n' "${home}"/target/linux-desktop-*/ncu
+    ln -sf "${home}"/target/linux-desktop-*/ncu /usr/local/bin/ncu
 }
 
-# Debian's package of ncu without its window.
+# Debian's package of ncu without its window. Debian 13 has the sections, which say what is measured,
+# in the package of the window: of that one they alone are taken.
 install_debian() {
+    local home
     with_non_free nsight-compute-target
     apt_install nsight-compute-target
-    printf '%s\n' /usr/lib/*-linux-gnu/nsight-compute/target/linux-desktop-*/ncu
+    home=$(echo /usr/lib/*-linux-gnu/nsight-compute)
+    if [[ ! -d ${home}/sections ]]; then
+        (cd "${BUILD_DIR}" && apt-get download -qq -o APT::Sandbox::User=root nsight-compute &&
+            dpkg -x nsight-compute_*.deb unpacked)
+        mv "$(find "${BUILD_DIR}/unpacked" -type d -name sections | head -n 1)" "${home}/sections"
+    fi
+    ln -sf "${home}"/target/linux-desktop-*/ncu /usr/local/bin/ncu
 }
 
 case ${NCU_SOURCE} in
-    nvidia) ncu=$(install_nvidia | tail -n 1) ;;
-    debian) ncu=$(install_debian | tail -n 1) ;;
-    base) ncu=$(type -p ncu) || die 'NSYS_SOURCE=base, but the base image has no ncu' ;;
+    nvidia) install_nvidia ;;
+    debian) install_debian ;;
+    base) type -p ncu || die 'NSYS_SOURCE=base, but the base image has no ncu' ;;
     *) die "NSYS_SOURCE=${NCU_SOURCE} is not decided yet: build with nvidia, debian or base" ;;
 esac
-ln -sf "${ncu}" /usr/local/bin/ncu
 ncu --version
