@@ -48,7 +48,7 @@ install_debian() {
     if [[ ! -d ${home}/sections ]]; then
         (cd "${BUILD_DIR}" && apt-get download -qq -o APT::Sandbox::User=root nsight-compute &&
             dpkg -x nsight-compute_*.deb unpacked)
-        mv "$(find "${BUILD_DIR}/unpacked" -type d -name sections | head -n 1)" "${home}/sections"
+        mv "$(find "${BUILD_DIR}/unpacked" -type d -name sections -print -quit)" "${home}/sections"
     fi
     ln -sf "${home}"/target/linux-desktop-*/ncu /usr/local/bin/ncu
 }
