@@ -13,6 +13,7 @@ class PodTemplate:
     """A pod template in an object.
 
     `path` leads to the template, and `counts` to numbers whose product is how many pods it makes.
+    `counted`: they are known, as they are not in a kind outside the table.
     `ranks`: whether its program or that program's children are ranks. `starter`: its mpirun starts
     the ranks in the object's other pods. `container`: the name that the operator looks for.
     `leader`: the path of a template that makes one pod of each group, where this one makes the
@@ -27,6 +28,7 @@ class PodTemplate:
     starter: bool = False
     container: str = ""
     leader: str = ""
+    counted: bool = True
     numbered: bool = True
     start: tuple[str, ...] = ()
     patches: str = ""

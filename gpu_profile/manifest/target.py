@@ -52,6 +52,7 @@ class Container:
     def describe(self) -> str:
         """Return one line: `container pytorch of 2 pods: one report a rank, …`."""
         pods = "1 pod" if self.pods == 1 else f"{self.pods} pods"
+        pods = pods if self.template.counted else "each pod"
         work = self.starter.says if self.is_wrapped else "keeps the reports of the ranks in it"
         if self.pods > 1 and not self.template.numbered and self.starter is Starter.CONTAINER:
             work += "; its pods have no ranks, and are numbered in the order of their names"
@@ -146,7 +147,9 @@ def _find_kind(document: Document, template: str) -> ObjectKind | None:
     group, _, number = version.rpartition("/")
     if template and any(_has_pod(value) for _, value in find_values(document, template)):
         words = f"{number}.{group}".rstrip(".")
-        return OtherKind(kind=kind, group=words, templates=(PodTemplate(path=template),))
+        return OtherKind(
+            kind=kind, group=words, templates=(PodTemplate(path=template, counted=False),)
+        )
     return next((row for row in ROWS if (row.kind, row.group) == (kind, group)), None)
 
 
