@@ -65,9 +65,9 @@ def make_record(
 
 
 def _list_place(job: Job) -> dict[str, object]:
-    """Return what `drill` needs to start the command again, where it is not the default."""
+    """Return what `drill` needs to start the command again, where that is not the default."""
     mounts = [f"{each.source}:{each.target}{':ro' * each.read_only}" for each in job.mounts]
-    told = {"ddp": job.ddp, "workdir": job.workdir, "mounts": mounts}
+    told = {"ddp": job.ddp, "mounts": mounts}
     return {name: value for name, value in told.items() if value}
 
 

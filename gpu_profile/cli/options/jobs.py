@@ -100,6 +100,9 @@ class DrillOptions(DryRunOptions, FormatOptions, WhereOptions):
     env: tuple[str, ...] = make_flag(
         (), "variable for the job; may be given again", kind="variable", value="NAME[=VALUE]"
     )
+    mount: tuple[str, ...] = make_flag(
+        (), "as for profile; may be given again", kind="mount", value="DIR"
+    )
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -4,7 +4,6 @@ import dataclasses
 from collections.abc import Sequence
 from datetime import datetime, timezone
 from pathlib import Path
-from typing import Any
 
 from gpu_profile import files, process, redact
 from gpu_profile.cli.flags import load_settings
@@ -12,14 +11,14 @@ from gpu_profile.cli.jobs import launcher_of, load_launcher, name_launchers, wit
 from gpu_profile.cli.options.jobs import DrillOptions
 from gpu_profile.cli.terminal import print_tables, show_commands
 from gpu_profile.declared.image_ref import ImageRef
-from gpu_profile.declared.launchers import is_launcher
+from gpu_profile.declared.launchers import LAUNCHERS
 from gpu_profile.drill.choose_kernels import DrillPlan, plan_drill
 from gpu_profile.drill.drilled import FILE, make_table, match_launches, tell_drilled
 from gpu_profile.drill.ncu_details import read_details
 from gpu_profile.drill.ncu_options import list_ncu_options
 from gpu_profile.errors import GpuProfileError, JobError, ReportError, SettingsError
 from gpu_profile.formats.table_formats import to_json
-from gpu_profile.job import Job, NcuPlan, NsysPlan, Resources
+from gpu_profile.job import Handle, Job, NcuPlan, NsysPlan, Resources
 from gpu_profile.launcher import Launcher
 from gpu_profile.progress import Progress
 from gpu_profile.redact import HIDDEN
@@ -28,7 +27,7 @@ from gpu_profile.runs.record import OUTPUT_FILE, RunRecord
 from gpu_profile.settings.settings import Settings
 from gpu_profile.verbs.image.lock import apply_version
 from gpu_profile.verbs.jobs.job_from_flags import parse_environment
-from gpu_profile.verbs.jobs.mounts import parse_mount
+from gpu_profile.verbs.jobs.mounts import find_workdir, parse_mount
 from gpu_profile.verbs.jobs.start_run import start_run
 from gpu_profile.verbs.reading.open_run import ReportChoice, open_reading
 
@@ -44,8 +43,8 @@ def drill(options: DrillOptions) -> None:
     run = record.load_run(directory)
     settings = _use_launcher(options, run, settings)
     plan = _plan(directory, options, settings)
-    job = _make_job(run, options, plan)
     launcher = launcher_of(settings.launcher, settings)
+    job = _make_job(run, options, launcher, plan)
     if options.dry_run:
         hidden = dataclasses.replace(job, env=dict.fromkeys(job.env, "***"))
         show_commands(process.plan(launcher.submit(hidden, _PLAN)))
@@ -65,9 +64,12 @@ def drill(options: DrillOptions) -> None:
 
 
 def _use_launcher(options: DrillOptions, run: RunRecord, settings: Settings) -> Settings:
-    """Return the settings of the run's launcher and image. Raises SettingsError for some."""
-    name = options.on or run.launcher
-    if not is_launcher(name) or not getattr(load_launcher(name), "drills", False):
+    """Return the settings of the run's launcher and image. Raises SettingsError for some.
+
+    The launcher is that of the handle, which a job in a container cannot change (job_note.py).
+    """
+    name = options.on or (Handle.parse(run.handle).launcher if run.handle else run.launcher)
+    if name not in LAUNCHERS or not load_launcher(name).drills:
         can = name_launchers(lambda launcher: launcher.drills)
         raise SettingsError(f"a run of {name} is not started again under ncu", f"Use --on {can}")
     settings = dataclasses.replace(settings, launcher=name)
@@ -89,26 +91,41 @@ def _plan(directory: Path, options: DrillOptions, settings: Settings) -> DrillPl
     raise ReportError(what, "Kernels in CUDA graphs need `profile --cuda-graph-trace node`")
 
 
-def _make_job(run: RunRecord, options: DrillOptions, plan: DrillPlan) -> Job:
-    resources = _read(run.spec.get("resources"), dict)
-    known = {field.name for field in dataclasses.fields(Resources)}
-    mounts = tuple(parse_mount(str(text)) for text in _read(run.spec.get("mounts"), list))
+def _make_job(run: RunRecord, options: DrillOptions, launcher: Launcher, plan: DrillPlan) -> Job:
+    """Return the job. A container can write to run.json, so --mount is given again, as is --env."""
+    _require_again("mounts", "--mount", run, options.mount)
+    resources = _read_resources(run)
     return Job(
         name=record.run_id(run.command, datetime.now(timezone.utc), f"drill-{run.id}"),
         command=_find_command(run, options.words),
         image=ImageRef.parse(run.image) if run.image else None,
         profile=None,
         ncu=NcuPlan(rank=plan.rank, options=list_ncu_options(plan), limit_s=options.limit),
-        resources=Resources(**{key: value for key, value in resources.items() if key in known}),
-        ddp=bool(run.spec.get("ddp")),
+        resources=resources,
+        ddp=bool(run.spec.get("ddp")) or (resources.tasks_per_node or 1) > 1,
         env=_find_environment(run, options),
-        mounts=mounts,
-        workdir=_read(run.spec.get("workdir"), str),
+        mounts=tuple(map(parse_mount, options.mount)),
+        workdir=find_workdir(options.mount, launcher),
     )
 
 
-def _read(value: object, kind: type[Any]) -> Any:  # noqa: ANN401 - run.json is input
-    return value if isinstance(value, kind) else kind()
+def _read_resources(run: RunRecord) -> Resources:
+    """Return the resources of run.json, which is input: what is no number is left out."""
+    found = run.spec.get("resources")
+    known = {field.name for field in dataclasses.fields(Resources)}
+    facts = found if isinstance(found, dict) else {}
+    return Resources(**{k: v for k, v in facts.items() if k in known and type(v) is int})
+
+
+def _list_words(run: RunRecord, key: str) -> list[str]:
+    found = run.spec.get(key)
+    return [str(word) for word in found] if isinstance(found, list) else []
+
+
+def _require_again(key: str, flag: str, run: RunRecord, given: Sequence[str]) -> None:
+    had = _list_words(run, key)
+    if had and not given:
+        raise SettingsError(f"{run.id} had {flag} {had[0]}", f"Give it again: {flag} {had[0]}")
 
 
 def _find_command(run: RunRecord, words: Sequence[str]) -> tuple[str, ...]:
@@ -124,7 +141,7 @@ def _find_command(run: RunRecord, words: Sequence[str]) -> tuple[str, ...]:
 def _find_environment(run: RunRecord, options: DrillOptions) -> dict[str, str]:
     """Return the variables of --env. Raises SettingsError if one that the run had is missing."""
     environment = parse_environment(options)
-    names = [str(name) for name in _read(run.spec.get("env"), list) if name not in environment]
+    names = [name for name in _list_words(run, "env") if name not in environment]
     if names:
         what = f"{run.id} had variables whose values are not kept: {', '.join(names)}"
         raise SettingsError(what, f"Give them again: --env {names[0]}=VALUE")

@@ -160,11 +160,18 @@ def test_what_cannot_be_measured_is_one_line(
     assert not (run / "drill.json").exists()
 
 
-def test_variables_of_the_run_are_asked_for(run: Path) -> None:
+def test_variables_and_mounts_of_the_run_are_asked_for(run: Path) -> None:
     facts = json.loads((run / "run.json").read_text())
-    facts["spec"]["env"] = ["HF_HOME"]
+    for key, words, what in (
+        ("env", ["HF_HOME"], "--env HF_HOME=VALUE"),
+        ("mounts", ["/data:/data"], "had --mount /data:/data"),
+    ):
+        spec = {**facts["spec"], key: words, "resources": "damaged"}
+        (run / "run.json").write_text(json.dumps({**facts, "spec": spec}))
+        done = drill(run)
+        assert (done.returncode, what in done.stderr) == (2, True), done.stderr
+    (run / "run.json").write_text(json.dumps({**facts, "handle": "deployment://team/web"}))
+    assert "a run of deployment is not started again under ncu" in drill(run).stderr
     (run / "run.json").write_text(json.dumps(facts))
-    done = drill(run)
-    assert (done.returncode, "--env HF_HOME=VALUE" in done.stderr) == (2, True), done.stderr
     (run / "rank0.node.sqlite").write_bytes(b"damaged")
     assert drill(run).returncode == 6
