@@ -15,9 +15,9 @@ import functools
 import threading
 from typing import TYPE_CHECKING, Any
 
-from gpu_profile_marks.graph import Span, find_node, find_nodes, is_kept_cast
+from gpu_profile_marks.graph import Span, find_nodes, is_kept_cast
 from gpu_profile_marks.ranges import RANGES, SWITCH, make_mark
-from gpu_profile_marks.simple import has_gradient, is_simple, list_inputs
+from gpu_profile_marks.simple import find_known, has_gradient, is_simple, list_inputs
 
 if TYPE_CHECKING:
     from gpu_profile_marks.names import Named
@@ -68,11 +68,7 @@ class Backward:
             start, named = entered.pop()
             if named.module() is module:
                 end = self._sequence()
-                if end > start and not (
-                    end - start == named.nodes
-                    and named.is_simple
-                    and self._hook_simple(start, end, named, module, arguments, output)
-                ):
+                if end > start:
                     self._hook_nodes(start, end, named, module, arguments, output)
                 return
 
@@ -81,31 +77,6 @@ class Backward:
         self._waiting += bool(self._thread.spans)
         self._thread.entered.clear()
         self._thread.spans.clear()
-
-    def _hook_simple(
-        self,
-        start: int,
-        end: int,
-        named: Named,
-        module: Any,  # noqa: ANN401 - a torch.nn.Module
-        arguments: Any,  # noqa: ANN401 - torch
-        output: Any,  # noqa: ANN401 - torch
-    ) -> bool:
-        """Hook the node of a simple module's output. Returns False where a search is needed: its
-        gradients get hooks, or it has another output than before.
-        """
-        thread = self._thread
-        if thread.reduced:
-            if not (thread.by_ddp and named.is_reduced):
-                return False
-        elif self._waiting or has_gradient(module):
-            return False
-        node = find_node(output) if isinstance(output, self._tensor) else None
-        if node is None or not start <= node._sequence_nr() < end:
-            return False
-        node.register_prehook(named.begin)
-        thread.spans.append(Span(start, end, list_inputs(arguments, self._tensor)))
-        return True
 
     def _hook_nodes(
         self,
@@ -126,13 +97,19 @@ class Backward:
             return
         inner = spans[place:]
         del spans[place:]
+        if named.nodes == end - start and named.offsets and self._needs_no_gradients(named, module):
+            first = find_known(output, self._tensor, start, inner, named.offsets)
+            if first:
+                for node in first:
+                    node.register_prehook(named.begin)
+                spans.append(Span(start, end, list_inputs(arguments, self._tensor)))
+                return
         nodes, inputs, gradients = found = find_nodes(output, self._tensor, start, end, inner)
         casts = [node for node in inputs if is_kept_cast(node, self._thread.first)]
         if named.nodes != end - start:
+            is_known = not casts and is_simple(module, arguments, self._tensor, found)
             named.nodes = end - start
-            named.is_simple = not (inner or casts) and is_simple(
-                module, arguments, output, self._tensor, found
-            )
+            named.offsets = {node._sequence_nr() - start for node in nodes if is_known}
         if named.begin is None:
             named.begin = self._make_begin(named.text)
         for node in (*nodes, *casts):
@@ -142,6 +119,13 @@ class Backward:
             inputs = [node for node in inputs if node not in casts]
         named.is_reduced = self._hook_gradients(gradients, named.text) and self._thread.by_ddp
         spans.append(Span(start, end, inputs))
+
+    def _needs_no_gradients(self, named: Named, module: Any) -> bool:  # noqa: ANN401 - a torch.nn.Module
+        """Return whether the AccumulateGrads of the module's parameters get no hooks now."""
+        thread = self._thread
+        if thread.reduced:
+            return thread.by_ddp and named.is_reduced
+        return not (self._waiting or has_gradient(module))
 
     def _hook_gradients(self, nodes: list[Any], text: str) -> bool:
         """Surround the AccumulateGrad of each parameter, and what DDP launches behind it. Returns

@@ -20,11 +20,12 @@ class Named:
     """A module's text, `transformer.h.3.attn|GPT2Attention|FILE:LINE`, and what its hooks keep.
 
     `forward` is the mark of its forward, `begin` the hook of its backward. `nodes` is the number of
-    nodes of its last forward whose nodes were searched; `is_simple` and `is_reduced` tell what was
-    found (backward.py).
+    nodes of its last forward whose nodes were searched; `offsets` are the numbers of its first
+    nodes, where they can be found without a search (simple.py), and `is_reduced` tells that its
+    gradients have hooks for good.
     """
 
-    __slots__ = ("begin", "forward", "is_reduced", "is_simple", "module", "nodes", "text")
+    __slots__ = ("begin", "forward", "is_reduced", "module", "nodes", "offsets", "text")
 
     def __init__(self, module: Any, text: str) -> None:  # noqa: ANN401 - a torch.nn.Module
         self.module = weakref.ref(module)
@@ -32,7 +33,8 @@ class Named:
         self.forward: Any = None
         self.begin: Any = None
         self.nodes = 0
-        self.is_simple = self.is_reduced = False
+        self.offsets: set[int] = set()
+        self.is_reduced = False
 
 
 class Names:
