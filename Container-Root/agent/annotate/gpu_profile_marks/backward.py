@@ -104,12 +104,19 @@ class Backward:
                     node.register_prehook(named.begin)
                 spans.append(Span(start, end, list_inputs(arguments, self._tensor)))
                 return
-        nodes, inputs, gradients = found = find_nodes(output, self._tensor, start, end, inner)
-        casts = [node for node in inputs if is_kept_cast(node, self._thread.first)]
+        found = find_nodes(output, self._tensor, start, end, inner)
+        casts = [node for node in found[1] if is_kept_cast(node, self._thread.first)]
         if named.nodes != end - start:
-            is_known = not casts and is_simple(module, arguments, self._tensor, found)
             named.nodes = end - start
-            named.offsets = {node._sequence_nr() - start for node in nodes if is_known}
+            is_known = not casts and is_simple(module, arguments, self._tensor, found)
+            named.offsets = {node._sequence_nr() - start for node in found[0] if is_known}
+        spans.append(Span(start, end, self._hook_found(named, found, casts)))
+
+    def _hook_found(
+        self, named: Named, found: tuple[list[Any], list[Any], list[Any]], casts: list[Any]
+    ) -> list[Any]:
+        """Hook what a search found. Returns the nodes of others that the module uses."""
+        nodes, inputs, gradients = found
         if named.begin is None:
             named.begin = self._make_begin(named.text)
         for node in (*nodes, *casts):
@@ -118,7 +125,7 @@ class Backward:
             gradients += [function for node in casts for function, _ in node.next_functions]
             inputs = [node for node in inputs if node not in casts]
         named.is_reduced = self._hook_gradients(gradients, named.text) and self._thread.by_ddp
-        spans.append(Span(start, end, inputs))
+        return inputs
 
     def _needs_no_gradients(self, named: Named, module: Any) -> bool:  # noqa: ANN401 - a torch.nn.Module
         """Return whether the AccumulateGrads of the module's parameters get no hooks now."""
