@@ -15,6 +15,7 @@ import numpy as np
 from gpu_profile.analysis.activity.activity import ALLOCATION_NAME
 from gpu_profile.analysis.replay.changes import find_edges, match_names
 from gpu_profile.analysis.replay.edits.calls import remove_pauses
+from gpu_profile.analysis.replay.graph_launches import find_node_prices
 from gpu_profile.analysis.replay.run.run_graph import Edge, RunGraph
 from gpu_profile.analysis.replay.run_replay import Replay
 from gpu_profile.analysis.replay.weights import Weights
@@ -179,5 +180,11 @@ def scale_host(graph: RunGraph, weights: Weights, factor: float) -> Weights:
     delay[ends] = np.rint(factor * delay[ends]).astype(np.int64)
     edges = find_edges(graph, nodes.call_end, Edge.CALL)
     recorded = weights.lag[edges]
-    lag = recorded - np.rint((1 - factor) * np.minimum(recorded, MOST_PRICE_NS)).astype(np.int64)
+    price = np.minimum(recorded, MOST_PRICE_NS)
+    of_nodes = np.zeros(len(graph.time), np.int64)
+    of_nodes[nodes.call_end] = find_node_prices(graph)
+    # A program without the profiler pays none of it, whatever else its host does faster.
+    part = min(1.0, (1 - factor) / (1 - TYPICAL_FACTOR))
+    extra = np.minimum(part * of_nodes[graph.edges.target[edges]], recorded - price)
+    lag = recorded - np.rint((1 - factor) * price + np.maximum(extra, 0)).astype(np.int64)
     return weights.with_delay(np.arange(len(delay)), delay).with_lag(edges, lag)
