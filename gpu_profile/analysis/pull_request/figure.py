@@ -23,6 +23,12 @@ WORDS = {
 }
 
 
+def format_percent(fraction: float) -> str:
+    """Return "1.3 %" of 0.013, and "204 %" of 2.04."""
+    percent = 100 * abs(fraction)
+    return f"{percent:.0f} %" if percent >= 10 else f"{percent:.2g} %"
+
+
 @dataclass(frozen=True, kw_only=True)
 class Figure:
     """The medians (ms) of the pairs' runs in one metric, "gpu" or "step".
@@ -75,7 +81,7 @@ class Figure:
             return ""
         pairs = count_pairs_to_find(change, difference.spread)
         count = f"{pairs} pairs" if pairs else f"more than {MOST_PAIRS} pairs"
-        return f"{count} would tell {100 * change:.2g} % more {self.title} from the noise"
+        return f"{count} would tell {format_percent(change)} more {self.title} from the noise"
 
     @property
     def title(self) -> str:

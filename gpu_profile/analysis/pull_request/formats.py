@@ -6,7 +6,7 @@ from xml.etree import ElementTree
 
 from gpu_profile.analysis.compare.formats import make_code_cell, make_code_span
 from gpu_profile.analysis.pull_request.document import as_json
-from gpu_profile.analysis.pull_request.figure import WORDS, Figure
+from gpu_profile.analysis.pull_request.figure import WORDS, Figure, format_percent
 from gpu_profile.analysis.pull_request.result import Change, CiResult
 from gpu_profile.errors import find_row
 from gpu_profile.formats.function_names import shorten_name
@@ -63,7 +63,7 @@ def _make_head(result: CiResult) -> str:
 
 def _describe_percent(figure: Figure) -> str:
     change = figure.difference.change if figure.difference else 0.0
-    return f"{100 * abs(change):.2g} % {'more' if change > 0 else 'less'} {figure.title} a step"
+    return f"{format_percent(change)} {'more' if change > 0 else 'less'} {figure.title} a step"
 
 
 def _make_table(result: CiResult) -> Iterator[str]:

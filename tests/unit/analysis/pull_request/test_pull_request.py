@@ -8,7 +8,7 @@ import pytest
 
 from bench.ci_bench import Pool, share_of_failures
 from gpu_profile.analysis.pull_request.document import as_json, read_result
-from gpu_profile.analysis.pull_request.figure import Figure
+from gpu_profile.analysis.pull_request.figure import Figure, format_percent
 from gpu_profile.analysis.pull_request.formats import MARK, MOST_LINES, write_result
 from gpu_profile.analysis.pull_request.result import Change, CiResult, KernelSet
 from gpu_profile.errors import ReportError
@@ -141,3 +141,9 @@ def test_the_gate_is_silent_for_the_same_and_finds_3_percent() -> None:
     pool = Pool(*sides)
     assert share_of_failures(pool, 6, 200, changed=False) <= 0.02
     assert share_of_failures(pool, 6, 200, changed=True) >= 0.8
+
+
+def test_a_large_change_has_no_exponent() -> None:
+    assert [format_percent(part) for part in (0.013, -0.0512, 0.114, 2.04)] == [
+        *("1.3 %", "5.1 %", "11 %", "204 %")
+    ]
