@@ -29,6 +29,7 @@ from gpu_profile.analysis.page.host_rows import (
     union_of_calls,
 )
 from gpu_profile.analysis.page.marks import NO_MARKS, Marks
+from gpu_profile.analysis.replay.rank.grids import GRID
 from gpu_profile.analysis.store.database import Database
 from gpu_profile.analysis.store.schema import KERNEL, MEMCPY, MEMSET, RUNTIME
 from gpu_profile.analysis.tables.analysis import Scope
@@ -41,14 +42,15 @@ _KINDS = ((COMPUTE,), (COMMUNICATION,), (COPY, SET))
 _LANE_OF = np.array([0, 1, 2, 2])  # lane by kind of operation
 # Columns that the page's tables read again after the timeline; they are decoded once and kept.
 _AGAIN = {
-    KERNEL: (*COMMON, "shortName", "demangledName"),
+    KERNEL: (*COMMON, "shortName", "demangledName", *GRID),
     RUNTIME: ("start", "end", "globalTid", "correlationId", "nameId"),
     MEMCPY: (*COMMON, "bytes", "copyKind", "srcKind", "dstKind"),
     MEMSET: (*COMMON, "bytes"),
 }
-# Those of them that only the activities need: 40 of 64 MB of a million kernels.
+# Those of them that only the activities need: 32 of 80 MB of a million kernels. The grids and
+# streams are read twice more, by the findings and the replay, for 0.1 s each.
 _ONCE = {
-    KERNEL: (*COMMON[2:], "shortName"),
+    KERNEL: (*(name for name in COMMON[2:] if name != "streamId"), "shortName"),
     RUNTIME: ("globalTid", "correlationId"),
     MEMCPY: (*COMMON[2:], "srcKind", "dstKind"),
 }

@@ -27,7 +27,7 @@ def load_grids(activity: Activity, database: Database, rows: IntArray) -> IntArr
     for name in GRID:
         number = number * 1009 + table[name][picks]
     key = table["start"][picks] * 65536 + table["streamId"][picks]
-    order = np.argsort(key)
+    order = np.argsort(key, kind="stable")  # nsys writes nearly sorted rows
     sought = ops.start[rows] * 65536 + ops.stream[rows]
     place = np.minimum(np.searchsorted(key[order], sought), max(len(picks) - 1, 0))
     if len(picks):
