@@ -29,8 +29,8 @@ from gpu_profile.errors import GpuProfileError
 from gpu_profile.files import write_atomically
 from gpu_profile.table import Column, Table
 
-# The most events (GPU operations, and as many CUDA calls), bins and waits in the page, over all
-# ranks: about 12 of its 20 MB.
+# The most events (GPU operations; calls of the host are 1.5 times as many), bins and waits in the
+# page, over all ranks: about 12 of its 20 MB.
 EVENTS, BINS, WAITS = 1_000_000, 130_000, 100_000
 OWN = 6  # the number of page_analyses()'s own parts, before the tables
 

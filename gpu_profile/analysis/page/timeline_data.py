@@ -19,7 +19,8 @@ _RANKS_AT_ONCE = 32
 # A model has some 1,000 names. A million of them made a page of 55 MB and took 1.5 GB of memory.
 MOST_NAMES = 20_000
 # Names in boxes, of which most are narrower; a crafted name takes 1 ms to shorten.
-SHORT, MOST_SHORT = 40, 2_000
+SHORT, MOST_SHORT = 40, 1_000
+MOST_LETTERS = 1_500_000
 OTHER_NAMES = "(one of many other names)"
 
 
@@ -132,7 +133,7 @@ def encode_sides(
             }
             for number, side, rank in pairs
         ],
-        "names": list(names.known),
+        "names": _cut(list(names.known)),
     }
     facts["short"] = _shorten(list(names.known))
     return json.dumps(facts, separators=(",", ":")), packer.base64()
@@ -158,6 +159,14 @@ def _encode_rank(
             "end": packer.add(np.maximum(rank.steps_end - origin, 0)),
         },
     }
+
+
+def _cut(names: list[str]) -> list[str]:
+    """The names, long ones cut where all of them have more than MOST_LETTERS."""
+    if sum(map(len, names)) <= MOST_LETTERS:
+        return names
+    most = MOST_LETTERS // len(names)
+    return [name if len(name) <= most else f"{name[:most]}…" for name in names]
 
 
 def _shorten(names: Sequence[str]) -> dict[int, str]:

@@ -9,7 +9,13 @@ from gpu_profile.analysis.page.events import RankPicture
 from gpu_profile.analysis.page.host_rows import HostRows
 from gpu_profile.analysis.page.html_text import redact_table
 from gpu_profile.analysis.page.marks import Marks
-from gpu_profile.analysis.page.timeline_data import MOST_NAMES, OTHER_NAMES, timeline_data
+from gpu_profile.analysis.page.timeline_data import (
+    MOST_LETTERS,
+    MOST_NAMES,
+    OTHER_NAMES,
+    _cut,
+    timeline_data,
+)
 from gpu_profile.analysis.page.timeline_part import timeline_part
 from gpu_profile.analysis.scrub.redactor import Redactor
 from gpu_profile.table import Column, Table
@@ -35,6 +41,13 @@ def test_only_the_first_rows_of_a_long_table_are_made_readable(rows: int, readab
 def make_marks(names: int) -> Marks:
     number = np.arange(names)
     return Marks(number, number + 1, number, number * 0, tuple(f"kernel {n}" for n in number))
+
+
+def test_long_names_are_cut_where_they_would_make_the_page_too_large() -> None:
+    names = [f"{number:06}{'x' * 2_000}" for number in range(1_000)]
+    assert sum(map(len, _cut(names))) <= MOST_LETTERS + len(names)
+    assert len(set(_cut(names))) == len(names)
+    assert _cut(names[:10]) == names[:10]
 
 
 @pytest.mark.parametrize(("names", "listed"), [(MOST_NAMES, MOST_NAMES), (30_000, MOST_NAMES + 1)])
