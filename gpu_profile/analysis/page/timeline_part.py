@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 
-from gpu_profile.analysis.page.events import RankPicture
+from gpu_profile.analysis.page.events import GPU_LANES, RankPicture
 from gpu_profile.analysis.page.parts import render_legend, render_tag, render_text
 from gpu_profile.analysis.page.path_rows import PathOf
 from gpu_profile.analysis.page.timeline_data import (
@@ -32,7 +32,7 @@ def render_drawing(ranks: Sequence[RankPicture], data: tuple[str, str], paths: P
     facts, block = data
     return (
         _CONTROLS
-        + (render_legend(_LEGEND) if is_on_gpus(ranks) else "")
+        + (render_legend(_list_keys(ranks)) if is_on_gpus(ranks) else "")
         + _DRAWING
         + _format_note(ranks, paths)
         + _render_data("application/json", "facts", facts)
@@ -42,6 +42,13 @@ def render_drawing(ranks: Sequence[RankPicture], data: tuple[str, str], paths: P
 
 def _on_gpus(ranks: Sequence[RankPicture]) -> bool:
     return any(rank.total_events for rank in ranks)
+
+
+def _list_keys(ranks: Sequence[RankPicture]) -> list[tuple[str, str]]:
+    """The colours of the rows that the run has."""
+    communicates = any(rank.busy[GPU_LANES.index("communication")].any() for rank in ranks)
+    absent = () if communicates else ("transfer", "wait")
+    return [key for key in _LEGEND if key[0] not in absent]
 
 
 def _render_data(kind: str, name: str, content: str) -> str:

@@ -12,7 +12,10 @@ function listRows(timeline) {
     const last = rows[rows.length - 1];
     rows.push({ kind, title, level, high, colour, top: last ? last.top + last.high : 0 });
   };
-  lanes.slice(0, onGpu).forEach((title, lane) => add("lane", title, lane, LANE, title));
+  const busy = (lane) => ranks.some((rank) => rank.bins[lane].some((part) => part));
+  lanes.slice(0, onGpu).forEach((title, lane) => {
+    if (busy(lane)) add("lane", title, lane, LANE, title);
+  });
   if (hosts) {
     const used = (lists) => ranks.some((rank) => lists(rank).some((list) => list.start.length));
     if (used((rank) => rank.path)) add("path", "critical path", 0, LANE, "");
