@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import shutil
 import sqlite3
 from collections.abc import Callable
 from pathlib import Path
@@ -45,12 +46,11 @@ def layer(rank: Rank) -> None:
     rank.kernel(200, few)
 
 
-@pytest.fixture
-def run(tmp_path: Path) -> Path:
-    directory = tmp_path / "train-1"
-    directory.mkdir(mode=0o700)
+@pytest.fixture(scope="module")
+def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A report of two ranks, whose kernels have grids."""
     training = Training(ranks=2, steps=6, layers=3, kernel_us=10, layer=layer, transfer_us=9000)
-    report = training.save(directory)
+    report = training.save(tmp_path_factory.mktemp("drill"))
     with sqlite3.connect(report) as database:
         for name in SHAPES:
             database.execute(f"ALTER TABLE CUPTI_ACTIVITY_KIND_KERNEL ADD COLUMN {name} INT")
@@ -62,8 +62,15 @@ def run(tmp_path: Path) -> Path:
             words = f"UPDATE CUPTI_ACTIVITY_KIND_KERNEL SET {columns}, shortName = ? {which}"
             database.execute(words, (*shape, number, kernel))
     database.close()
+    return report
+
+
+@pytest.fixture
+def run(report: Path, tmp_path: Path) -> Path:
+    directory = tmp_path / "train-1"
+    directory.mkdir(mode=0o700)
     (directory / "rank0.node.nsys-rep").write_bytes(b"recorded")
-    report.rename(directory / "rank0.node.sqlite")
+    shutil.copy(report, directory / "rank0.node.sqlite")
     resources = {"nodes": 1, "gpus_per_node": 0, "tasks_per_node": 1}
     made = RunRecord(
         id="train-1",
