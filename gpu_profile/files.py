@@ -178,8 +178,8 @@ def new_folder(directory: Path) -> Iterator[Path]:
 def lock_directory(directory: Path, *, wait: bool = False) -> int | None:
     """Lock a directory (flock) until the returned descriptor is closed or the process ends.
 
-    Returns None if another process has the lock. Without locks (Windows, some network file systems)
-    every process gets one.
+    Returns None if another process has the lock. Without locks (Windows, some network file systems:
+    https://man7.org/linux/man-pages/man2/flock.2.html) every process gets one.
     """
     descriptor = os.open(directory if _HAS_LOCKS else os.devnull, os.O_RDONLY)
     if _try_lock(descriptor, wait=wait):

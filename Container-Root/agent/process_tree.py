@@ -30,7 +30,10 @@ KILL = getattr(signal, "SIGKILL", signal.SIGTERM)
 
 
 def adopt_orphans() -> None:
-    """Make this process the parent of orphaned descendants (PR_SET_CHILD_SUBREAPER, Linux only)."""
+    """Make this process the parent of orphaned descendants (PR_SET_CHILD_SUBREAPER, Linux only).
+
+    See https://man7.org/linux/man-pages/man2/PR_SET_CHILD_SUBREAPER.2const.html.
+    """
     with contextlib.suppress(OSError, AttributeError):
         ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 

@@ -29,8 +29,10 @@ _PACKED = 4  # of a packed report's bytes come four times as many
 TRIES = 3  # a report whose worker died three times is named and left out
 QUIET_S = 2.0
 _SLICE_S = 0.5
-PR_SET_THP_DISABLE = 41  # of prctl(2), from linux/prctl.h
-M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3  # parameters of mallopt(3), from malloc.h
+# Of linux/prctl.h, https://man7.org/linux/man-pages/man2/prctl.2.html
+PR_SET_THP_DISABLE = 41
+# Of malloc.h, https://man7.org/linux/man-pages/man3/mallopt.3.html
+M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3
 
 
 @dataclass(frozen=True)
