@@ -14,8 +14,8 @@ def make_worker_context() -> BaseContext:
     """Workers are forked from a server process that has loaded our modules, so they start at once.
 
     A fork of this process could inherit a lock that another thread holds:
-    https://docs.python.org/3/library/multiprocessing.html#contexts-and-start-methods. Windows has no
-    forkserver, so it uses spawn.
+    https://docs.python.org/3/library/multiprocessing.html#contexts-and-start-methods
+    Windows has no forkserver, so it uses spawn.
     """
     if _FORKSERVER not in get_all_start_methods():
         return get_context("spawn")

@@ -2,9 +2,9 @@
 
 The field numbers are from these files in protos/perfetto/trace/ of github.com/google/perfetto:
 trace_packet.proto, track_event/track_event.proto, track_event/track_descriptor.proto and
-interned_data/interned_data.proto. Numbers are written as varints of fixed width (a varint may be
-longer than necessary: https://protobuf.dev/programming-guides/encoding/#varints), so that numpy can lay out a block of packets as one matrix of bytes: rows
-are packets, cut to their length.
+interned_data/interned_data.proto. Numbers are written as varints of fixed width, so
+that numpy can lay out a block of packets as one matrix of bytes: rows are packets, cut to their
+length. A varint may be longer than necessary: https://protobuf.dev/programming-guides/encoding/
 """
 
 import gzip
