@@ -1,6 +1,7 @@
 """Join what nsys recorded of the chosen kernels with what ncu measured, as table and lines."""
 
 import json
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,6 +18,7 @@ FILE = "drill.json"
 _MOST_BYTES = 1 << 22
 _NAME_WIDTH = 70
 _LINES_OF_ADVICE = 2
+_ADVICE_LENGTH = 200
 COLUMNS = (
     *(Column("Kernel"), Column("Grid"), Column("Block"), Column("Launches"), Column("Place")),
     *(Column("Time", "ns"), Column("Share", "%"), Column("Measured", "ns")),
@@ -74,16 +76,28 @@ def tell_drilled(plan: DrillPlan, drilled: Sequence[Drilled]) -> Iterator[str]:
         share = 100 * kernel.total_ns / max(plan.step_ns, 1)
         shape = f"grid {'x'.join(map(str, kernel.grid))}, block {'x'.join(map(str, kernel.block))}"
         yield f"{number}. {shorten_name(kernel.name, _NAME_WIDTH)}"
-        yield f"   {share:.1f} % of the kernels' time in {where}: {kernel.times} times; {shape}"
+        often = "once" if kernel.times == 1 else f"{kernel.times} times"
+        yield f"   {share:.1f} % of the kernels' time in {where}: {often}; {shape}"
         if launch is None:
             yield f"   launch {kernel.place} was not met under ncu"
             continue
         yield f"   {_describe_launch(kernel, launch)}"
         for advice in launch.advice[:_LINES_OF_ADVICE]:
             speedup = f" (up to {advice.speedup:.0f} %)" if advice.speedup else ""
-            yield f"   ncu{speedup}: {advice.text}"
+            yield f"   ncu{speedup}: {_shorten_text(advice.text)}"
     for name in plan.far:
         yield f"not measured, too far from the others: {shorten_name(name, _NAME_WIDTH)}"
+
+
+def _shorten_text(text: str) -> str:
+    """Return the first sentences, up to some 200 characters; drill.json has them all."""
+    sentences = re.split(r"(?<=[.)]) (?=[A-Z])", text)
+    short = sentences[0]
+    for sentence in sentences[1:]:
+        if len(short) + len(sentence) > _ADVICE_LENGTH:
+            break
+        short = f"{short} {sentence}"
+    return short
 
 
 def _describe_launch(kernel: Kernel, launch: Launch) -> str:
@@ -111,4 +125,5 @@ def _make_remark(row: Mapping[str, Any]) -> str:
     if row["Compute (%)"] is None:
         return ""
     shares = f"compute {float(row['Compute (%)']):.0f} %, memory {float(row['Memory (%)']):.0f} %"
-    return f"ncu: {shares} of the roof, limited by {row['Limited By']}. {row['Advice']}"
+    advice = _shorten_text(str(row["Advice"]))
+    return f"ncu: {shares} of the roof, limited by {row['Limited By']}. {advice}"

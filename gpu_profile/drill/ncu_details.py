@@ -113,12 +113,15 @@ def _order_advice(advice: Iterable[Advice]) -> tuple[Advice, ...]:
 def _list_advice(rows: list[Mapping[str, str]]) -> Iterator[Advice]:
     """Yield the rules that ncu calls optimizations (OPT), not its remarks (INF).
 
-    A "local" speedup is that of one unit of the GPU, and not the kernel's.
+    A "local" speedup is that of one unit of the GPU, and not the kernel's. One below 1 % is no
+    advice.
     """
     for row in rows:
         if row.get("Rule Type", "").upper().startswith("OPT"):
             is_kernels = row.get("Estimated Speedup Type", "") == "global"
             speedup = _read_number(row.get("Estimated Speedup", "")) if is_kernels else 0.0
+            if is_kernels and speedup < 1:
+                continue
             text = " ".join(row.get("Rule Description", "").split())
             yield Advice(row.get("Rule Name", ""), text, speedup)
 
