@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import replace
+from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
@@ -147,3 +148,11 @@ def test_a_large_change_has_no_exponent() -> None:
     assert [format_percent(part) for part in (0.013, -0.0512, 0.114, 2.04)] == [
         *("1.3 %", "5.1 %", "11 %", "204 %")
     ]
+
+
+def test_the_goals_hold_for_runs_of_a_gpu() -> None:
+    """8 runs a side of an H100, of which no more than 4 pairs of unchanged ones can be drawn."""
+    text = (Path(__file__).parents[4] / "bench/pools/gpt-h100.json").read_text()
+    pool = Pool.of(read_result(text))
+    assert share_of_failures(pool, 4, 200, changed=False) <= 0.03
+    assert share_of_failures(pool, 4, 200, changed=True) >= 0.8
