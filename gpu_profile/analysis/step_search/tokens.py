@@ -14,6 +14,8 @@ from gpu_profile.analysis.step_search.launches import Launches
 FEWEST_READS = 9
 # The start-up of a server computes, too: it warms up, and captures graphs.
 LEAST_WORK = 0.5
+# An iteration of so many layers, or more, with one copy of its inputs and one of its tokens.
+FEWEST_PARTS, NEARLY_ALL = 4, 0.9
 # Copies that follow each other this often are in each step of a repetition that is found.
 MORE = 1.02
 
@@ -28,8 +30,10 @@ def find_by_tokens(launches: Launches, repetition: Repetition | str) -> Repetiti
     first, end = ends[:-1] + 1, int(ends[-1]) + 1
     if float(launches.gpu[first[0] : end].sum()) < LEAST_WORK * float(launches.gpu.sum()):
         return None
-    if not isinstance(repetition, str) and not _finds_more(ends, repetition):
-        return None
+    if not isinstance(repetition, str):
+        is_part = _lies_inside(launches, ends, repetition)
+        if not is_part and not _finds_more(ends, repetition):
+            return None
     size = int(np.median(np.diff(ends)))
     return Repetition(first, end, 1.0, size, by_copies=True)
 
@@ -41,6 +45,19 @@ def _find_ends(launches: Launches) -> IntArray:
     done = work[copies]
     is_last = np.r_[done[1:] != done[:-1], True][: len(copies)]
     return np.asarray(copies[is_last & (done > 0)], np.int64)
+
+
+def _lies_inside(launches: Launches, ends: IntArray, repetition: Repetition) -> bool:
+    """Whether the repetition is of the layers of an iteration: data comes in and goes out once from
+    one copy of tokens to the next, and hardly ever in a stretch that repeats.
+    """
+    edges = np.r_[repetition.first, repetition.end]
+    comes, goes = np.flatnonzero(launches.to_device), np.flatnonzero(launches.values)
+    fed = np.diff(np.searchsorted(comes, np.r_[-1, ends])) > 0
+    if np.mean(fed) < NEARLY_ALL or np.median(np.diff(np.searchsorted(edges, ends))) < FEWEST_PARTS:
+        return False
+    passes = np.diff(np.searchsorted(np.union1d(comes, goes), edges)) > 0
+    return bool(np.mean(passes) < 1 - NEARLY_ALL)
 
 
 def _finds_more(ends: IntArray, repetition: Repetition) -> bool:

@@ -4,10 +4,15 @@ import re
 
 import numpy as np
 
-from gpu_profile.analysis.activity.activity import COMMUNICATION, COMPUTE, COPY_TO_DEVICE
+from gpu_profile.analysis.activity.activity import (
+    COMMUNICATION,
+    COMPUTE,
+    COPY_TO_DEVICE,
+    SYNC_NAME,
+)
 from gpu_profile.analysis.activity.idle.blocking_calls import STAGED_BYTES
 from gpu_profile.analysis.activity.load.operations import COPY_NAMES
-from gpu_profile.analysis.arrays.types import Flags
+from gpu_profile.analysis.arrays.types import Flags, IntArray
 from gpu_profile.analysis.replay.changes import (
     Change,
     choose_calls,
@@ -59,11 +64,19 @@ def _copy_at_once(graph: RunGraph, weights: Weights) -> Weights:
     rows = rows[np.argsort(ops.call[rows], kind="stable")]
     place = np.cumsum(mark_launches(graph))[ops.call[rows]]
     rows = rows[~np.r_[True, place[1:] != place[:-1]][: len(rows)]]
-    calls = np.unique(ops.call[rows]).astype(np.int64)
+    calls = _with_waits(graph, np.unique(ops.call[rows]).astype(np.int64))
     weights = free_calls(graph, unblock_calls(graph, weights, calls), calls)
     weights = weights.with_work(rows, 0 * rows)
     starts = graph.nodes.op_start[rows]
     return shorten(graph, weights, starts, weights.delay[starts])
+
+
+def _with_waits(graph: RunGraph, calls: IntArray) -> IntArray:
+    """The calls with those that wait for them right behind, as .to(device) has it."""
+    thread, last = graph.calls.thread, len(graph.calls.thread) - 1
+    behind = np.minimum(calls + 1, last)
+    waits = match_names(graph, SYNC_NAME)[graph.calls.name[behind]]
+    return np.union1d(calls, behind[waits & (thread[behind] == thread[calls])])
 
 
 FEW_COPIES = Change("small copies", _copy_at_once, ("many_small_copies",))

@@ -9,7 +9,7 @@ from gpu_profile.analysis.activity.activity import COPY, COPY_TO_DEVICE, Activit
 from gpu_profile.analysis.activity.idle.blocking_calls import STAGED_BYTES
 from gpu_profile.analysis.arrays.types import IntArray
 from gpu_profile.analysis.findings.facts.windows import list_windows
-from gpu_profile.analysis.findings.finding import Judgement, format_ranks
+from gpu_profile.analysis.findings.finding import Finding, Judgement, format_ranks
 from gpu_profile.analysis.findings.idle_time import judge_state
 from gpu_profile.analysis.findings.rule import FindingRow, FindingRule
 from gpu_profile.analysis.findings.view import View
@@ -58,6 +58,12 @@ def _list_evidence(views: Sequence[View[SmallCopies]]) -> tuple[str, ...]:
     )
 
 
+def _explains(found: Sequence[Finding], other: Finding) -> bool:
+    """The waits for these copies are told with them."""
+    ranks = {rank for one in found for rank in one.ranks}
+    return other.kind == "synchronization" and ranks.issuperset(other.ranks)
+
+
 RULE = FindingRule(
     kind="many_small_copies",
     title="Many small copies",
@@ -72,5 +78,6 @@ RULE = FindingRule(
             ),
         ),
     ),
+    explains=_explains,
     edit=lambda _finding: FEW_COPIES,
 )
