@@ -147,7 +147,9 @@ def explain_nothing(text: str) -> GpuProfileError:
         return ToolError(
             what, "Install nsight-compute there; an image has it by --set INSTALL_NCU=true"
         )
-    errors = re.findall(r"==(?:ERROR|LIMIT)== *(.+)", text)
+    if limit := re.search(r"==LIMIT== *(.+)", text):
+        return ReportError(f"ncu measured nothing: {limit[1]}", "Give it more by --limit")
+    errors = re.findall(r"==ERROR== *(.+)", text)
     if errors:
         return ReportError(f"ncu measured nothing: {errors[0]}", "Its own words are in drill.log")
     if "No kernels were profiled" in text:

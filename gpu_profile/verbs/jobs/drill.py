@@ -55,6 +55,9 @@ def drill(options: DrillOptions) -> None:
     Progress().say(f"ncu measures {count} kernel{'s' * (count > 1)} of rank {plan.rank}")
     launches = read_details(_run_job(job, launcher, settings, directory, options))
     drilled = match_launches(plan, launches)
+    if not any(each.launch for each in drilled):
+        what = f"ncu met none of the kernels of {run.id}: it measured {launches[0].name}"
+        raise ReportError(what, "Does the program do the same steps again?")
     table = make_table(plan, drilled)
     files.write_atomically(directory / FILE, to_json([table]), mode=0o600)
     if options.format != "text":
