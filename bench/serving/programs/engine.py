@@ -113,6 +113,7 @@ class Engine:
             one.slot = self.free.pop()
             if self.cause == "elsewhere":
                 one.read, one.issued, one.told = len(one.prompt), 1, [0]
+                self.tell([(one.id, 0, one.wanted == 1)])
             self.running.append(one)
 
     def _launch(self, prompts: list[Request], decoding: list[Request]) -> Launched | None:
