@@ -108,7 +108,7 @@ class Plan:
             return ""
         part = f"{100 * self.host_factor:.0f} %"
         steps = f"{self.recorded_ms:.2f} ms recorded, "
-        if self.pause_factor > 1:
+        if self.pause_factor != 1:
             rest = f"{self.step_ms:.2f} without the profiler: there the host's pauses are"
             return f" ({steps}{rest} {self.pause_factor:.1f} times as long)"
         if self.is_factor_measured:

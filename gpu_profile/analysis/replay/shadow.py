@@ -78,16 +78,18 @@ def subtract_profiler(replay: Replay, control_ms: float) -> Shadow:
     The factor is the largest that does. It is 1 where the recorded step is as short as the control,
     and where the GPU alone makes it longer: then no factor reaches the control. Where no factor
     changes the step, it is TYPICAL_FACTOR. Where none reaches the control, it may be that of calls
-    that allocate. A control that is longer than the recorded step has longer pauses.
+    that allocate, or the pauses were longer. A control that is longer than the recorded step has
+    longer pauses.
     """
     graph, weights = replay.graph, Weights.of(replay.graph)
     least_ms = replay.predict_step(scale_host(graph, weights, LEAST_FACTOR))
     if least_ms > (1 + ALIKE) * control_ms:
         shadow = _scale_allocations_to(replay, control_ms)
+        shadow = shadow or _scale_pauses_to(replay, control_ms, LEAST_FACTOR, 1.0)
         if shadow:
             return shadow
     if replay.step_ms < (1 - ALIKE) * control_ms:
-        shadow = _lengthen_pauses_to(replay, control_ms)
+        shadow = _scale_pauses_to(replay, control_ms, 1.0, MOST_LONGER)
         if shadow:
             return shadow
     target = (1 + ALIKE) * max(control_ms, least_ms)
@@ -111,17 +113,17 @@ def _find_factor(replay: Replay, scale: Callable[[float], Weights], target_ms: f
     return Shadow(low, replay.predict_step(scale(low)), scale(low))
 
 
-def _lengthen_pauses_to(replay: Replay, control_ms: float) -> Shadow | None:
-    """Lengthen pauses until the step is the control: the GPU's work does not get longer without the
-    profiler, nor do launches. None where the step has few pauses.
+def _scale_pauses_to(replay: Replay, control_ms: float, low: float, high: float) -> Shadow | None:
+    """Scale pauses by `low` to `high` until the step is the control: nothing else can make it as
+    long, or as short. None where the step has few pauses.
 
-    What a program does in a pause may grow while it runs: texts, files, garbage.
+    What a program does in a pause may grow while it runs: texts, files, garbage; and in a few
+    recorded steps a busy machine can make a pause longer than it mostly is.
     """
     graph, weights = replay.graph, Weights.of(replay.graph)
     pauses_ms = replay.step_ms - replay.predict_step(remove_pauses()(graph, weights))
     if pauses_ms < LEAST_PAUSES * replay.step_ms:
         return None
-    low, high = 1.0, MOST_LONGER
     for _ in range(ROUNDS):
         middle = (low + high) / 2
         if replay.predict_step(lengthen_pauses(graph, weights, middle)) > control_ms:
