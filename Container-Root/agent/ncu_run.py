@@ -42,9 +42,9 @@ _PLACES = (
 
 def find_ncu(environ: Mapping[str, str]) -> str:
     """Return the path of ncu: the one of PATH, or the newest where installers put it; or ""."""
-    found = shutil.which("ncu", path=environ.get("PATH", os.defpath))
-    if found:
-        return found
+    program = shutil.which("ncu", path=environ.get("PATH", os.defpath))
+    if program:
+        return program
     paths = [path for pattern in _PLACES for path in glob.glob(pattern)]  # noqa: PTH207 - absolute
     return max(paths, key=lambda path: [int(n) for n in re.findall(r"\d+", path)], default="")
 

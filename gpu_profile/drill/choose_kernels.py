@@ -155,9 +155,9 @@ def _load_shapes(activity: Activity, database: Database, rows: IntArray) -> IntA
     sought = activity.ops.start[rows] * 65536 + activity.ops.stream[rows] % 65536
     by_key = np.argsort(key)
     place = np.minimum(np.searchsorted(key[by_key], sought), max(len(order) - 1, 0))
-    found = order[by_key[place]]
+    kernels = order[by_key[place]]
     for column, name in enumerate(SHAPE):
-        shape[:, column] = table[name][found]
+        shape[:, column] = table[name][kernels]
     return shape
 
 

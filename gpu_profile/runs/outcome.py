@@ -67,8 +67,8 @@ def make_record(
 def _list_place(job: Job) -> dict[str, object]:
     """Return what `drill` needs to start the command again, where that is not the default."""
     mounts = [f"{each.source}:{each.target}{':ro' * each.read_only}" for each in job.mounts]
-    told = {"ddp": job.ddp, "mounts": mounts}
-    return {name: value for name, value in told.items() if value}
+    facts = {"ddp": job.ddp, "mounts": mounts}
+    return {name: value for name, value in facts.items() if value}
 
 
 def _list_record(job: Job) -> dict[str, str]:

@@ -60,8 +60,8 @@ def list_names(address: str) -> list[str]:
     prefix = f"{key.rstrip('/')}/" if key.strip("/") else ""
     with _naming_errors():
         pages = boto3.client("s3").get_paginator("list_objects_v2")
-        found = pages.paginate(Bucket=bucket, Prefix=prefix, Delimiter="/")
-        rows = (row for page in found for row in page.get("Contents", ()))
+        replies = pages.paginate(Bucket=bucket, Prefix=prefix, Delimiter="/")
+        rows = (row for reply in replies for row in reply.get("Contents", ()))
         return [row["Key"][len(prefix) :] for row in itertools.islice(rows, _MOST_NAMES)]
 
 
@@ -147,10 +147,10 @@ def _pack(address: str, names: Sequence[str]) -> None:
     client = _open_client(bucket)
     with tarfile.open(fileobj=sys.stdout.buffer, mode="w|") as archive:
         for name in names:
-            found = client.get_object(Bucket=bucket, Key=f"{prefix}/{name}")
+            reply = client.get_object(Bucket=bucket, Key=f"{prefix}/{name}")
             member = tarfile.TarInfo(name)
-            member.size = found["ContentLength"]
-            archive.addfile(member, found["Body"])
+            member.size = reply["ContentLength"]
+            archive.addfile(member, reply["Body"])
 
 
 def _upload(address: str, file: str) -> None:

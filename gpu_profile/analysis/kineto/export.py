@@ -231,8 +231,8 @@ class _Writer:
 
 def _list_devices(facts: Mapping[str, Any]) -> list[tuple[object, ...]]:
     """The number and the model of each GPU."""
-    found = facts.get("deviceProperties")
-    devices = [one for one in (found if isinstance(found, list) else ()) if isinstance(one, dict)]
+    gpus = facts.get("deviceProperties")
+    devices = [one for one in (gpus if isinstance(gpus, list) else ()) if isinstance(one, dict)]
     numbered = (device for device in devices if isinstance(device.get("id"), int))
     return [(device["id"], str(device.get("name", ""))) for device in numbered]
 

@@ -114,15 +114,15 @@ def _make_job(run: RunRecord, options: DrillOptions, launcher: Launcher, plan: D
 
 def _read_resources(run: RunRecord) -> Resources:
     """Return the resources of run.json, which is input: what is no number is left out."""
-    found = run.spec.get("resources")
-    known = {field.name for field in dataclasses.fields(Resources)}
-    facts = found if isinstance(found, dict) else {}
-    return Resources(**{k: v for k, v in facts.items() if k in known and type(v) is int})
+    resources = run.spec.get("resources")
+    names = {field.name for field in dataclasses.fields(Resources)}
+    numbers = resources if isinstance(resources, dict) else {}
+    return Resources(**{k: v for k, v in numbers.items() if k in names and type(v) is int})
 
 
 def _list_words(run: RunRecord, key: str) -> list[str]:
-    found = run.spec.get(key)
-    return [str(word) for word in found] if isinstance(found, list) else []
+    words = run.spec.get(key)
+    return [str(word) for word in words] if isinstance(words, list) else []
 
 
 def _require_again(key: str, flag: str, run: RunRecord, given: Sequence[str]) -> None:

@@ -54,11 +54,11 @@ def list_other_processes(database: Database, working: Collection[int]) -> tuple[
 def _find_followed(database: Database) -> set[int]:
     """The processes of which the report holds events, or a message of nsys."""
     rows = read_records(database, "DIAGNOSTIC_EVENT", integer_or_none("globalPid?"))
-    found = {process for (process,) in rows if process is not None and process > 0}
+    processes = {process for (process,) in rows if process is not None and process > 0}
     for table in (RUNTIME, NVTX):
         threads = database.load(table, "globalTid", sort=False)["globalTid"]
-        found |= {*list_distinct(process_of(threads))}
-    return found
+        processes |= {*list_distinct(process_of(threads))}
+    return processes
 
 
 def _find_pid(process: int) -> int:
