@@ -22,7 +22,8 @@ _TAIL = 1 << 14  # bytes at the log's end that are searched for its last line
 _FROM = r"(\[(\d+|pod/\S+)\] )*"
 """The prefix of a line with its rank and pod: `[pod/train-worker-0] [3] `."""
 _NSYS = re.compile(
-    rf"{_FROM}(Generat(ing|ed)\b|\[\d+/\d+\] \[|\s*/.+\.(nsys-rep|sqlite|qdstrm)$"
+    rf"{_FROM}(Collecting data\.\.\.$|Generat(ing|ed)\b|\[\d+/\d+\] \["
+    r"|\s*/.+\.(nsys-rep|sqlite|qdstrm)$"
     r"|nsys \d+\.\d+\S* from )"
 )
 """Lines that nsys prints about the report that it writes."""

@@ -59,6 +59,7 @@ Generated:
             "srun: error: n1: task 0: Exited with exit code 1\n",
             "slurmstepd-n1: error: pyxis:     [ERROR] No such file: /a.sqsh",
         ),
+        ("why\n[1] Collecting data...\nCollecting data...\n", "why"),
         ("", ""),
     ],
 )

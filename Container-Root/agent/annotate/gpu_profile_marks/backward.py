@@ -96,7 +96,8 @@ class Backward:
         if inside == end - start:  # it made no node itself: its parent skips the spans inside it
             return
         inner = spans[place:]
-        del spans[place:]
+        if inner:
+            del spans[place:]
         if named.nodes == end - start and named.offsets and self._needs_no_gradients(named, module):
             first = find_known(output, self._tensor, start, inner, named.offsets)
             if first:
