@@ -101,7 +101,9 @@ def run_way(options: argparse.Namespace, way: str) -> dict[str, float]:
         if traces:
             nsys = [options.nsys, "profile", "--sample=none", "--cpuctxsw=none"]
             command = [*nsys, f"--trace={','.join(traces)}", f"--output={folder}/report", *command]
-        done = subprocess.run(command, env=environ, capture_output=True, text=True, check=True)
+        done = subprocess.run(command, env=environ, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise SystemExit(f"{way}: exit code {done.returncode}: {done.stdout}{done.stderr}")
     line = next(line for line in done.stdout.splitlines() if line.startswith("{"))
     return {name: float(value) for name, value in json.loads(line).items()}
 

@@ -21,7 +21,7 @@ from typing import Any
 import torch
 from torch import nn
 
-BLOCKS = 2
+BLOCKS = 5
 WARM_STEPS = 6
 CONTROL_STEP_S, CONTROL_S = 0.13, 60.0
 """60 such steps are the least that the marks record by default, and take the 5 s of the most."""
