@@ -45,18 +45,18 @@ _FINDING = """\
 nsys=$(python3 "$run/find_nsys.py"{flag}) || exit 3
 """
 _STOPPING = """\
-# USR1: the time limit is near. USR2: `invoke stop`. The step is told, so that nsys finalises;
-# without one, or before Slurm has made it, there is nothing to tell.
+# USR1: the time limit is near. USR2: `invoke stop`. The step is told, so that nsys finalises.
+# Slurm lists a step before its node knows it: then scancel says "Invalid job id", and is repeated.
 step=
 finish() {
     signalled=1
     echo "$1" >"$run/ended"
     [ -n "$step" ] || exit 143
-    until [ -n "$(squeue --noheader --steps="$SLURM_JOB_ID.0")" ]; do
+    until [ -n "$(squeue --noheader --steps="$SLURM_JOB_ID.0")" ] &&
+        [ -z "$(scancel --signal=TERM "$SLURM_JOB_ID.0" 2>&1)" ]; do
         kill -0 "$step" 2>/dev/null || return
         sleep 1
     done
-    scancel --signal=TERM "$SLURM_JOB_ID.0"
 }
 trap 'finish "time limit"' USR1
 trap 'finish "stopped"' USR2

@@ -2,6 +2,7 @@
 
 import dataclasses
 import shlex
+import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
@@ -325,3 +326,18 @@ def test_a_partition_that_does_not_exist_is_named(fake_tool: Callable[..., objec
     with pytest.raises(SettingsError, match=r"no node of 'gpu'. `sinfo` lists the partitions"):
         process.drive(cluster.gpus())
     assert process.drive(SlurmCluster().gpus()) == 0
+
+
+def test_a_step_that_its_node_does_not_know_yet_is_told_again(
+    tmp_path: Path, fake_tool: Callable[..., Callable[[], list[list[str]]]]
+) -> None:
+    said = "scancel: error: Kill job error on job step id 24: Invalid job id specified"
+    fake_tool("squeue", "echo 24.0")
+    fake_tool("sleep")
+    calls = fake_tool("scancel", f'[ -e "$0.1" ] || {{ touch "$0.1"; echo {said!r} >&2; exit 1; }}')
+    script = WAYS["plain"].render(JOB, PLAN, "/fsx/runs/train-1")
+    function = script[script.index("finish() {") : script.index("trap 'finish")]
+    lines = (f"run={tmp_path} SLURM_JOB_ID=24 step=$$", function, "finish stopped")
+    subprocess.run(["bash", "-c", "\n".join(lines)], check=True, timeout=60)
+    assert calls() == [["--signal=TERM", "24.0"]] * 2
+    assert (tmp_path / "ended").read_text() == "stopped\n"
