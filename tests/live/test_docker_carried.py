@@ -77,7 +77,7 @@ def test_an_image_with_its_own_user_entrypoint_and_read_only_root(
     theirs = likeness("bookworm", *changes)
     refused = profile(image, theirs, tmp_path, "--", *PROGRAM, RUN_OPTS="--read-only")
     assert refused.returncode == 3
-    (line,) = refused.stderr.strip().splitlines()
+    (line,) = [line for line in refused.stderr.splitlines() if line.startswith("error: ")]
     assert "nsys records in /tmp, which cannot be written (Read-only file system)" in line
     assert "RUN_OPTS=--tmpfs=/tmp gives the container one" in line
     assert not list(tmp_path.glob("*/run.json")), "nothing was started"
