@@ -29,7 +29,8 @@ class GpuProfileError(Exception):
         """Return one printable line, whatever text of another program the message holds."""
         parts = (part.strip().rstrip(".") for part in (self.what, self.hint) if part.strip())
         text = " ".join(". ".join(parts).split())
-        return printable(name_program(text.replace("?. ", "? "))) + "."
+        end = "" if text.endswith("?") else "."
+        return printable(name_program(text.replace("?. ", "? "))) + end
 
 
 def did_you_mean(word: str, choices: Iterable[str]) -> str:

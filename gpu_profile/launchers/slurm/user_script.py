@@ -22,15 +22,23 @@ _STOPPING = """\
 rm -f "$run"/.step-*
 
 # {warned} USR2: `invoke stop`. Steps are ended first, so that
-# nsys finalises, and then all else that runs.
+# nsys finalises, and then all else that runs. A step is signalled once, and again where scancel
+# fails: Slurm lists a step before its node knows it, and scancel then says "Invalid job id".
 step=
 finish() {{
     signalled=1
     echo "$1" >"$run/ended"
     [ -n "$step" ] || exit 143
-    scancel --signal=TERM "$SLURM_JOB_ID" 2>/dev/null
-    until [ -z "$(squeue --noheader --steps --jobs="$SLURM_JOB_ID" --format=%i |
-        sed -n '/\\.[0-9]/p')" ]; do sleep 1; done
+    signalled_steps=" "
+    while steps=$(squeue --noheader --steps --jobs="$SLURM_JOB_ID" --format=%i |
+        sed -n '/\\.[0-9]/p') && [ -n "$steps" ]; do
+        for each in $steps; do
+            case $signalled_steps in *" $each "*) continue ;; esac
+            [ -n "$(scancel --signal=TERM "$each" 2>&1)" ] ||
+                signalled_steps="$signalled_steps$each "
+        done
+        sleep 1
+    done
     kill -TERM -- "-$step" 2>/dev/null
 }}
 trap {near}

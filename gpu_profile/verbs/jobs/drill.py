@@ -14,7 +14,7 @@ from gpu_profile.declared.image_ref import ImageRef
 from gpu_profile.declared.launchers import LAUNCHERS
 from gpu_profile.drill.choose_kernels import DrillPlan, plan_drill
 from gpu_profile.drill.drilled import FILE, make_table, match_launches, tell_drilled
-from gpu_profile.drill.ncu_details import read_details
+from gpu_profile.drill.ncu_details import MARK, read_details
 from gpu_profile.drill.ncu_options import list_ncu_options
 from gpu_profile.errors import GpuProfileError, JobError, ReportError, SettingsError
 from gpu_profile.formats.table_formats import to_json
@@ -170,7 +170,7 @@ def _run_job(
     except JobError as error:
         failure = error
     log = _keep(runner.directory, directory)
-    if failure and "ncu| " not in log:
+    if failure and MARK not in log:
         what = failure.what.replace(str(runner.directory / OUTPUT_FILE), str(directory / LOG))
         raise JobError(what, f"See {directory / LOG}")
     return log

@@ -76,7 +76,7 @@ def test_region_without_ecr(
     )
     line = refused(ref, wrong)
     assert line.startswith("No ECR answers for the region us-eats-1")
-    assert line.endswith("Did you mean us-east-1?.")
+    assert line.endswith("Did you mean us-east-1?")
 
 
 def test_another_region_has_its_own_repositories(

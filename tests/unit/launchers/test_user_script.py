@@ -1,5 +1,6 @@
 """A user's own sbatch script: what is added to it, what its header says, what is refused."""
 
+import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
@@ -141,3 +142,19 @@ def test_a_rank_that_nobody_knew_of_is_missed_by_its_own_words(tmp_path: Path) -
     log.write_text("3: profile.py: rank 3: nsys wrote no report: see its own message above\n")
     with pytest.raises(Exception, match="no report of rank 0, 3 in "):
         check_ranks((), (0,), tmp_path)
+
+
+def test_each_step_of_a_users_script_is_told_once_and_again_where_its_node_does_not_know_it(
+    tmp_path: Path, fake_tool: Callable[..., Callable[[], list[list[str]]]]
+) -> None:
+    said = "scancel: error: Kill job error on job step id 24.1: Invalid job id specified"
+    fake_tool("sleep")
+    fake_tool("squeue", f'[ -e {tmp_path}/end ] || echo "24.batch 24.0 24.1" | tr " " "\\n"')
+    late = f'[ -e "$0.1" ] || {{ touch "$0.1"; echo {said!r} >&2; exit 1; }}; touch {tmp_path}/end'
+    calls = fake_tool("scancel", f'[ "$2" = 24.0 ] || {{ {late}; }}')
+    text = UserScript(script=header("-N 2")).render(JOB, PLAN, "/fsx/runs/train-1")
+    function = text[text.index("finish() {") : text.index("trap 'finish")]
+    function = function.replace('kill -TERM -- "-$step" 2>/dev/null', ":")
+    lines = (f"run={tmp_path} SLURM_JOB_ID=24 step=24", function, "finish stopped")
+    subprocess.run(["bash", "-c", "\n".join(lines)], check=True, timeout=60)
+    assert calls() == [["--signal=TERM", f"24.{step}"] for step in (0, 1, 1)]

@@ -24,14 +24,12 @@ GraphView: TypeAlias = "View[IntArray]"
 class GraphArrivals:
     """Collectives inside graphs of ranks that meet there: rows are `views`, columns collectives.
 
-    `ordinal` is the place of each column in its launch, from 0, `launches` their number. `step` is
-    the steady step of each column.
+    `ordinal` is the place of each column in its launch, from 0, `launches` their number.
     """
 
     views: tuple[GraphView, ...]
     start: IntArray
     ordinal: IntArray
-    step: IntArray
     launches: int
 
     @property
@@ -121,8 +119,4 @@ def _keep_steady(
     if not kept.any():
         return None
     launch = np.repeat(np.arange(len(count)), count)[kept]
-    edges = views[0].states.start[1:]
-    step = np.searchsorted(edges, arrived[kept]) if views[0].has_steps else launch
-    _, step_number = np.unique(step, return_inverse=True)
-    numbers = step_number.astype(np.int64)
-    return GraphArrivals(views, start[:, kept], ordinal[kept], numbers, len(np.unique(launch)))
+    return GraphArrivals(views, start[:, kept], ordinal[kept], len(np.unique(launch)))
