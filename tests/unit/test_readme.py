@@ -118,9 +118,18 @@ def test_generated_parts_are_those_of_the_code(page: str, name: str) -> None:
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_links_lead_somewhere(page: Path) -> None:
-    for target in re.findall(r"\]\(([^)#]+)(?:#[^)]*)?\)", page.read_text(encoding="utf-8")):
+    links = re.findall(r"\]\(([^)#]*)(?:#([^)]*))?\)", page.read_text(encoding="utf-8"))
+    for target, anchor in links:
         if "://" not in target:
-            assert (page.parent / target).exists(), target
+            path = page.parent / target if target else page
+            assert path.exists(), target
+            assert not anchor or anchor in list_anchors(path), f"{target}#{anchor}"
+
+
+def list_anchors(page: Path) -> list[str]:
+    """What GitHub makes of a page's headings: small letters, `-` for spaces, no other signs."""
+    headings = re.findall(r"^#+ (.*)", page.read_text(encoding="utf-8"), re.MULTILINE)
+    return [re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in headings]
 
 
 def test_every_page_is_linked_from_the_readme() -> None:
