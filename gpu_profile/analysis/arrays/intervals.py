@@ -45,6 +45,24 @@ class Intervals:
         np.minimum(lengths[1:], reach[1:] - reach[:-1], out=lengths[1:])
         return int(lengths.sum())
 
+    @staticmethod
+    def split(start: IntArray, end: IntArray, edges: IntArray) -> IntArray:
+        """union(start, end).within() the windows between neighbouring edges, in half the time where
+        the starts rise.
+        """
+        if not len(start) or not is_rising(start):
+            return Intervals.union(start, end).within(edges[:-1], edges[1:])
+        reach = np.maximum(start, end)
+        if not is_rising(reach):
+            np.maximum.accumulate(reach, out=reach)
+        sums = np.zeros(len(start) + 1, np.int64)
+        np.subtract(reach, start, out=sums[1:])
+        np.minimum(sums[2:], reach[1:] - reach[:-1], out=sums[2:])
+        np.cumsum(sums, out=sums)
+        begun = np.searchsorted(start, edges, side="right")
+        beyond = np.where(begun > 0, np.maximum(reach[begun - 1] - edges, 0), 0)
+        return np.diff(sums[begun] - beyond)
+
     @property
     def total(self) -> int:
         return int((self.end - self.start).sum())

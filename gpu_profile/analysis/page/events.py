@@ -15,6 +15,7 @@ from gpu_profile.analysis.activity.activity import COMMUNICATION, COMPUTE, COPY,
 from gpu_profile.analysis.activity.cached import activities_of
 from gpu_profile.analysis.activity.load.operations import COMMON
 from gpu_profile.analysis.activity.nvtx_ranges import FOREVER, Ranges
+from gpu_profile.analysis.activity.serving.processes import list_event_processes
 from gpu_profile.analysis.activity.steps import find_steps
 from gpu_profile.analysis.arrays.columns import encode_column
 from gpu_profile.analysis.arrays.nesting import nest_intervals
@@ -26,7 +27,7 @@ from gpu_profile.analysis.page.host_rows import (
     draw_calls,
     draw_stacks,
     find_threads,
-    union_of_calls,
+    measure_calls,
 )
 from gpu_profile.analysis.page.marks import NO_MARKS, Marks
 from gpu_profile.analysis.replay.rank.grids import GRID
@@ -100,6 +101,7 @@ def draw_pictures(database: Database, scope: Scope, budget: Budget) -> list[Rank
     for table, columns in _AGAIN.items():
         database.keep(table, *columns)
     ranks = activities_of(database, scope)
+    list_event_processes(database)  # while the threads of all calls are in memory
     for table, columns in _ONCE.items():
         database.forget(table, *columns)
     share = Budget(budget.events // max(1, len(ranks)), budget.bins // max(1, len(ranks)))
@@ -158,8 +160,8 @@ def _measure_busy(
     first = (int(ops.start[0]) + offset) // width
     last = (int(ops.end.max()) + offset) // width
     edges = np.arange(first, last + 2, dtype=np.int64) * width - offset
-    busy = [*(ops.union(*kinds) for kinds in _KINDS), *union_of_calls(activity, threads)]
-    lanes = [one.within(edges[:-1], edges[1:]) for one in busy]
+    lanes = [ops.union(*kinds).within(edges[:-1], edges[1:]) for kinds in _KINDS]
+    lanes += measure_calls(activity, threads, edges)
     # Rounded up, so that even the shortest operation is visible.
     share: NDArray[np.uint8] = np.ceil(np.stack(lanes) * (255 / width)).astype(np.uint8)
     return share

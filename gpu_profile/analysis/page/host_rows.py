@@ -42,12 +42,12 @@ def find_threads(activity: Activity) -> list[int]:
     return sorted(busiest, key=lambda one: int(np.argmax(thread == one)))
 
 
-def union_of_calls(activity: Activity, threads: Sequence[int]) -> list[Intervals]:
-    """The time in calls of each of these threads; THREADS of them."""
+def measure_calls(activity: Activity, threads: Sequence[int], edges: IntArray) -> list[IntArray]:
+    """The ns in calls of each of these threads between neighbouring edges; of THREADS threads."""
     calls = activity.calls
     rows = [np.flatnonzero(calls.thread == thread) for thread in threads]
     rows += [np.empty(0, np.int64)] * (THREADS - len(rows))
-    return [Intervals.union(calls.start[chosen], calls.end[chosen]) for chosen in rows]
+    return [Intervals.split(calls.start[chosen], calls.end[chosen], edges) for chosen in rows]
 
 
 def draw_calls(

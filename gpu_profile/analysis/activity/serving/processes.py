@@ -10,6 +10,7 @@ from gpu_profile.analysis.activity.nvtx_ranges import load_ranges
 from gpu_profile.analysis.activity.serving.marks import read_mark
 from gpu_profile.analysis.activity.step_period import GRAPH_CALL
 from gpu_profile.analysis.arrays.columns import is_among, list_distinct
+from gpu_profile.analysis.arrays.memo import once_each
 from gpu_profile.analysis.arrays.types import IntArray
 from gpu_profile.analysis.store.cells import integer, integer_or_none, text
 from gpu_profile.analysis.store.database import Database
@@ -55,10 +56,17 @@ def _find_followed(database: Database) -> set[int]:
     """The processes of which the report holds events, or a message of nsys."""
     rows = read_records(database, "DIAGNOSTIC_EVENT", integer_or_none("globalPid?"))
     processes = {process for (process,) in rows if process is not None and process > 0}
+    return processes | list_event_processes(database)
+
+
+@once_each
+def list_event_processes(database: Database) -> frozenset[int]:
+    """The processes (globalPids) with CUDA calls or NVTX events."""
+    processes = set[int]()
     for table in (RUNTIME, NVTX):
         threads = database.load(table, "globalTid", sort=False)["globalTid"]
         processes |= {*list_distinct(process_of(threads))}
-    return processes
+    return frozenset(processes)
 
 
 def _find_pid(process: int) -> int:

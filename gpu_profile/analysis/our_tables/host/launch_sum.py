@@ -65,11 +65,20 @@ def _compute_queue_depth(activity: Activity) -> IntArray:
     """The number of operations issued (with this one) and not finished at each launch."""
     order = np.argsort(activity.launched, kind="stable")  # launches and ends mostly rise
     launched = activity.launched[order]
-    rising = np.searchsorted(launched, launched, "right")
+    rising = _count_up_to_each(launched)
     rising -= np.searchsorted(np.sort(activity.ops.end, kind="stable"), launched, "right")
     depth = np.empty_like(rising)
     depth[order] = rising
     return depth
+
+
+def _count_up_to_each(rising: IntArray) -> IntArray:
+    """How many of these times are not behind each of them: in a tenth of searchsorted's time."""
+    count = np.arange(1, len(rising) + 1)
+    last = np.flatnonzero(np.append(rising[1:] != rising[:-1], True))
+    if len(last) < len(rising):
+        count = np.repeat(count[last], np.diff(last, prepend=-1))
+    return count
 
 
 def _compute_spread(values: IntArray) -> tuple[float, float, float, int]:

@@ -75,3 +75,14 @@ def test_nothing() -> None:
     assert NOTHING.overlap_within(some, times(0), times(9)).tolist() == [0]
     assert Intervals.union(times(3), times(3)).total == 0
     assert NOTHING.within(times(0), times(9)).tolist() == [0]
+
+
+@pytest.mark.parametrize("rises", [True, False])
+def test_split_is_the_union_within_neighbouring_edges(rises: bool) -> None:
+    random = np.random.default_rng(7)
+    start = random.integers(0, SIZE, 60)
+    start = np.sort(start) if rises else start
+    end, edges = start + random.integers(-2, 20, 60), np.arange(-10, SIZE, 7)
+    expected = Intervals.union(start, end).within(edges[:-1], edges[1:])
+    assert np.array_equal(Intervals.split(start, end, edges), expected)
+    assert not Intervals.split(times(), times(), edges).any()

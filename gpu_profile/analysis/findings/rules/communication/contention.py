@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gpu_profile.analysis.activity.activity import COMMUNICATION, COMPUTE, Activity
+from gpu_profile.analysis.arrays.columns import encode_column, order_codes
 from gpu_profile.analysis.arrays.types import IntArray
 from gpu_profile.analysis.findings.facts.windows import is_in_steady_part, list_windows
 from gpu_profile.analysis.findings.finding import Finding, Judgement
@@ -96,8 +97,8 @@ def _list_kernels(activity: Activity, database: Database) -> _Kernels:
     grid = np.zeros(len(ops.start), np.int64)
     grid[everything] = load_grids(activity, database, everything)
     key = grid[rows] * (int(ops.full_name.max(initial=0)) + 1) + ops.full_name[rows]
-    shape = np.unique(key, return_inverse=True)[1].ravel()
-    order = np.argsort(shape, kind="stable")
+    shape, shapes = encode_column(key)
+    order = order_codes(shape, len(shapes))
     rows, shape = rows[order], shape[order]
     start, duration = ops.start[rows], np.maximum(ops.duration[rows], 1)
     part = communication.within(start, start + duration) / duration if len(rows) else duration / 1

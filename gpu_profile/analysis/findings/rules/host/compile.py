@@ -11,8 +11,9 @@ from gpu_profile.analysis.activity.activity import COMPUTE, NO_CALL, Activity
 from gpu_profile.analysis.activity.idle.gaps import STALL, Gaps, find_gaps
 from gpu_profile.analysis.activity.nvtx_ranges import FOREVER
 from gpu_profile.analysis.activity.start_up import XLA, steady_window
-from gpu_profile.analysis.arrays.columns import is_among
+from gpu_profile.analysis.arrays.columns import find_first_rows, is_among
 from gpu_profile.analysis.arrays.intervals import Intervals
+from gpu_profile.analysis.arrays.memo import once_each
 from gpu_profile.analysis.arrays.types import Flags, IntArray
 from gpu_profile.analysis.findings.facts.windows import list_windows
 from gpu_profile.analysis.findings.finding import Finding, Judgement
@@ -100,11 +101,11 @@ def _name_functions(activity: Activity, database: Database) -> tuple[str, ...]:
     return tuple(sorted(times, key=lambda name: (-times[name], name))[:MOST_NAMES])
 
 
+@once_each
 def _find_first_launches(activity: Activity) -> IntArray:
     """The first operation of each kernel, by its full name."""
     kernels = np.flatnonzero(activity.ops.kind == COMPUTE)
-    _, first = np.unique(activity.ops.full_name[kernels], return_index=True)
-    return np.sort(kernels[first])
+    return np.sort(kernels[find_first_rows(activity.ops.full_name[kernels])])
 
 
 def _precedes_new_kernel(activity: Activity, gaps: Gaps) -> Flags:

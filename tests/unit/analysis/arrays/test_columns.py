@@ -1,0 +1,19 @@
+"""Codes and first rows of columns against numpy's sorts."""
+
+import numpy as np
+import pytest
+
+from gpu_profile.analysis.arrays.columns import encode_column, find_first_rows, order_codes
+
+
+@pytest.mark.parametrize("distinct", [1, 300, 70_000])  # one slot each, some that share one, most
+def test_codes_of_scattered_values_are_what_a_sort_gives(distinct: int) -> None:
+    random = np.random.default_rng(distinct)
+    values = random.integers(-(2**62), 2**62, distinct)
+    column = values[random.integers(0, distinct, 100_000)]
+    expected, codes = np.unique(column, return_inverse=True)
+    found, values = encode_column(column)
+    assert np.array_equal(values, expected)
+    assert np.array_equal(found, codes)
+    assert np.array_equal(find_first_rows(column), np.unique(column, return_index=True)[1])
+    assert np.array_equal(order_codes(found, len(values)), np.argsort(column, kind="stable"))
