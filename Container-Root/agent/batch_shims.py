@@ -170,7 +170,9 @@ def _wrap_srun(settings: ShimSettings, shims: str, arguments: Sequence[str]) -> 
         return list(arguments)
     wrapped: list[str] = []
     for part in parts:
-        wrapped += [*([":"] if wrapped else []), *_wrap_part(settings, shims, part, number, nsys)]
+        if wrapped:
+            wrapped.append(":")
+        wrapped += _wrap_part(settings, shims, part, number, nsys)
     return wrapped
 
 

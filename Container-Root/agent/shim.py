@@ -75,7 +75,9 @@ def wrap_mpi_words(words: Sequence[str], rank_words: Sequence[str]) -> list[str]
     for part in _split(words):
         place = find_program(part)
         ours = rank_words if place < len(part) else ()
-        wrapped += [*([":"] if wrapped else []), *part[:place], *ours, *part[place:]]
+        if wrapped:
+            wrapped.append(":")
+        wrapped += [*part[:place], *ours, *part[place:]]
     return wrapped
 
 

@@ -87,9 +87,6 @@ class BuildLog:
             if re.search(pattern, everything):
                 return BuildError(what, advice)
         script = next((row.script for row in COMPONENTS if row.name == self.step), "")
-        return BuildError(
-            what,
-            f"See Container-Root/setup.d/{script}"
-            if script
-            else "`invoke build --verbose` shows all that it printed",
-        )
+        if script:
+            return BuildError(what, f"See Container-Root/setup.d/{script}")
+        return BuildError(what, "`invoke build --verbose` shows all that it printed")

@@ -13,13 +13,15 @@ def make_container_words(
 
     `output` is the directory of the reports in it, `hold_s` how long it waits for their fetch.
     """
-    carrier = job.carrier
+    python, nsys = ["python3"], list[str]()
+    if job.carrier:
+        python, nsys = [job.carrier.python, "-E"], [f"--nsys={job.carrier.nsys}"]
     return (
-        *((carrier.python, "-E") if carrier else ("python3",)),
+        *python,
         f"{CARRIED_TO}/agent/run_container.py",
         f"--by={starter.value}",
         f"--hold={hold_s}",
-        *((f"--nsys={carrier.nsys}",) if carrier else ()),
+        *nsys,
         *rank_options(job, plan, output=output),
         "--",
     )

@@ -1,6 +1,6 @@
 """The command line of profile.py, which runs ranks under nsys."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 from gpu_profile.job import Job, NsysPlan, ProfileSpec
 
@@ -30,9 +30,7 @@ def rank_options(
     return (
         quote(f"--ranks={'all' if ranks is None else ','.join(map(str, sorted(ranks)))}"),
         f"--output={output}",
-        *map(quote, _list_marks(job.profile)),
-        *((quote("--record=manual"),) if job.profile.record == "manual" else ()),
-        *((quote("--with=torch"),) if job.profile.tool == "torch" else ()),
+        *map(quote, (*_list_marks(job.profile), *_list_recorder(job.profile))),
         *(quote(f"--first={option}") for option in plan.first),
         *map(quote, plan.options),
     )
@@ -47,6 +45,14 @@ def local_arguments(job: Job, plan: NsysPlan, *, output: str) -> tuple[str, ...]
     """Return the words after `profile.py` if it starts the node's ranks itself."""
     processes = (f"--processes={job.resources.tasks_per_node}",) if job.ddp else ()
     return (*processes, *rank_arguments(job, plan, output=output))
+
+
+def _list_recorder(spec: ProfileSpec) -> Iterator[str]:
+    """Yield profile.py's words for when and by what a rank is recorded."""
+    if spec.record == "manual":
+        yield "--record=manual"
+    if spec.tool == "torch":
+        yield "--with=torch"
 
 
 def _list_marks(spec: ProfileSpec) -> tuple[str, ...]:

@@ -13,7 +13,7 @@ from gpu_profile.pins.pin_source import make_tree_sources
 
 
 def _too_old(facts: Facts) -> str:
-    return "Toy 1.0 does not run on Debian 11" if facts.base_image == "debian:11" else ""
+    return "Toy 1.0 does not run on Debian 9" if facts.base_image == "debian:9" else ""
 
 
 COMPONENT = Component(
@@ -38,7 +38,7 @@ COMPONENT = Component(
     ),
     rules=(
         Rule(
-            name="Toy on Debian 11",
+            name="Toy on Debian 9",
             broken=_too_old,
             reason="its library is too new",
             source="example.org/toy",

@@ -116,9 +116,9 @@ def _note_missing_kernels(views: Sequence[RankView]) -> Judgement:
     health = [view.common.health for view in views if not view.has_all_kernels]
     return Judgement(
         unjudged=tuple(
-            f"idle time on rank {one.rank}: {one.unseen} of its {one.launches} kernel launches "
+            f"idle time on rank {rank.rank}: {rank.unseen} of its {rank.launches} kernel launches "
             "have no kernel in the recording"
-            for one in health
+            for rank in health
         )
     )
 

@@ -126,9 +126,9 @@ def _repeat(options: CiOptions) -> tuple[str, ...]:
         value = options.value_of(option)
         if option.name in _OF_OUTPUT or value == option.default:
             continue
-        for one in value if isinstance(value, tuple) else [value]:
-            text = str(one).partition("=")[0] if option.name == "env" else str(one)
-            words.append(f"--{option.name}" if one is True else f"--{option.name}={text}")
+        for part in value if isinstance(value, tuple) else [value]:
+            text = str(part).partition("=")[0] if option.name == "env" else str(part)
+            words.append(f"--{option.name}" if part is True else f"--{option.name}={text}")
     return CommandLine().redact_argv((*words, "--", *options.words))
 
 

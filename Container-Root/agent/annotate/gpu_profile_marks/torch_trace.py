@@ -65,8 +65,9 @@ class TorchTrace:
         if not torch.autograd.kineto_available():
             raise RuntimeError("this torch is built without Kineto, so torch.profiler has no trace")
         activity = torch.profiler.ProfilerActivity
-        has_gpu = torch.cuda.is_initialized() or torch.cuda.is_available()
-        activities = [activity.CPU, *([activity.CUDA] if has_gpu else [])]
+        activities = [activity.CPU]
+        if torch.cuda.is_initialized() or torch.cuda.is_available():
+            activities.append(activity.CUDA)
         waits = _make_config(torch)
         self._profiler = torch.profiler.profile(activities=activities, **waits)
         self._thread = threading.get_ident()

@@ -46,9 +46,12 @@ def list_other_processes(database: Database, working: Collection[int]) -> tuple[
     names, launches = _read_names(database), _count_launches(database)
     return tuple(
         OtherProcess(
-            _find_pid(one), names.get(one, ""), launches.get(one, 0), _count_marks(database, one)
+            _find_pid(process),
+            names.get(process, ""),
+            launches.get(process, 0),
+            _count_marks(database, process),
         )
-        for one in others
+        for process in others
     )
 
 

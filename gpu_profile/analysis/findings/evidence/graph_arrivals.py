@@ -91,20 +91,20 @@ def _join_launches(
 ) -> GraphArrivals | None:
     """The launches of one group in steady steps that hold as many collectives on each rank."""
     pairs = [
-        (one, np.flatnonzero(arrived.group == number))
-        for one, arrived in zip(launches, arrivals, strict=True)
+        (group, np.flatnonzero(arrived.group == number))
+        for group, arrived in zip(launches, arrivals, strict=True)
         if np.any(arrived.group == number)
     ]
-    counts = np.stack([one.count[rows] for one, rows in pairs])
+    counts = np.stack([group.count[rows] for group, rows in pairs])
     alike = np.flatnonzero((counts == counts[0]).all(axis=0))
     count = counts[0][alike]
     within = np.arange(int(count.sum())) - np.repeat(np.cumsum(count) - count, count)
     start = np.stack(
         [
-            one.view.states.collectives.start[
-                one.rows[np.repeat(one.first[rows[alike]], count) + within]
+            group.view.states.collectives.start[
+                group.rows[np.repeat(group.first[rows[alike]], count) + within]
             ]
-            for one, rows in pairs
+            for group, rows in pairs
         ]
     )
     return _keep_steady(tuple(one.view for one, _ in pairs), start, within, count)

@@ -51,12 +51,12 @@ class IterationTimes:
 
 def find_iteration_times(views: Sequence[RankView], utc: int) -> IterationTimes | None:
     """The iterations of the rank with most of them; None without iterations or Unix time."""
-    with_budget = [view for view in views if view.common.budget is not None]
-    if not with_budget or not utc:
+    budgets = [(view.states.steps, view.common.budget) for view in views]
+    known = [(steps, budget) for steps, budget in budgets if budget is not None]
+    if not known or not utc:
         return None
-    view = max(with_budget, key=lambda one: len(one.states.steps))
-    steps, budget = view.states.steps.moved(utc), view.common.budget
-    assert budget is not None
+    recorded, budget = max(known, key=lambda pair: len(pair[0]))
+    steps = recorded.moved(utc)
     prompts = (steps.kind == PREFILL) | (steps.kind == MIXED)
     work, host = budget.of(*WORK, NOT_SEEN), budget.of("host")
     others = budget.of(*(name for name in IDLE if name != "host"))

@@ -119,11 +119,9 @@ class KubernetesObject(LauncherDefaults, ABC):
         job_pods = yield from state.get_pods(self.cluster, self.kind.workers, job_id)
         began, stopped = state.has_run(job), state.get_annotation(job, "stopped")
         host_path = state.get_annotation(job, "host-path")
-        missing_pods = (
-            _list_missing_pods(self.expected(job), job_pods, host_path)
-            if began and not stopped
-            else ()
-        )
+        missing_pods: Sequence[str] = ()
+        if began and not stopped:
+            missing_pods = _list_missing_pods(self.expected(job), job_pods, host_path)
         if stopped and self.kind.suspended in state.list_conditions(job):
             job_pods = ()  # suspended before any rank was started
         elif not began or self.kind.holds:  # a pending pod has recorded nothing

@@ -65,11 +65,12 @@ def get_container_name(pod: Object) -> str:
 
 def execute_in_pod(cluster: KubernetesCluster, pod: Object, *argv: str, stdin: str = "") -> Command:
     """Return the `kubectl exec` of a program in the pod's first container."""
+    options = ("--stdin",) if stdin else ()
     return cluster.kubectl(
         "exec",
         pods.get_name(pod),
         f"--container={get_container_name(pod)}",
-        *(("--stdin",) if stdin else ()),
+        *options,
         "--",
         *argv,
         namespace=pod["metadata"]["namespace"],

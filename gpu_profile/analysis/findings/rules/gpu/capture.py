@@ -78,11 +78,12 @@ def _find_empty(reports: Sequence[ReportHealth]) -> list[Finding]:
 def _find_silent(reports: Sequence[ReportHealth]) -> list[Finding]:
     """Processes that launch kernels or mark iterations, and have none, beside others that do."""
     lines = [
-        f"{report.report}: {one.to_text()} {_tell_work(one)}, and none of its kernels was recorded"
+        f"{report.report}: {process.to_text()} {_tell_work(process)}, and none of its kernels was "
+        "recorded"
         for report in reports
         if report.ranks
-        for one in report.others
-        if max(one.launches, one.marks) >= FEWEST_LAUNCHES
+        for process in report.others
+        if max(process.launches, process.marks) >= FEWEST_LAUNCHES
     ]
     return [replace(_make_finding((), "no_gpu_work", *lines), advice=FORKS)] if lines else []
 

@@ -6,6 +6,7 @@ import numpy as np
 
 from gpu_profile.analysis.activity.idle.gaps import STALL
 from gpu_profile.analysis.activity.serving.marks import DECODE
+from gpu_profile.analysis.arrays.types import IntArray
 from gpu_profile.analysis.findings.finding import Finding, Judgement, format_ranks
 from gpu_profile.analysis.findings.idle_time import advise_stacks, judge_state, list_places
 from gpu_profile.analysis.findings.places import find_longest_gap
@@ -29,8 +30,12 @@ def judge_decode_gap(views: Sequence[RankView]) -> Judgement:
 
 def _gap_ms(view: RankView) -> float:
     """The host's work between two iterations, in the mean of all (ms)."""
-    budget = view.common.budget
-    return view.mean(np.r_[0, budget.of("host")]) / 1e6 if budget else 0.0
+    return view.mean(np.r_[0, _list_gaps(view)]) / 1e6 if view.common.budget else 0.0
+
+
+def _list_gaps(view: RankView) -> IntArray:
+    """The same of each iteration (ns); none without iterations."""
+    return view.common.budget.of("host") if view.common.budget else np.zeros(0, np.int64)
 
 
 def _list_evidence(views: Sequence[RankView]) -> tuple[str, ...]:
@@ -43,9 +48,8 @@ def _describe_gap(view: RankView) -> str:
     """For example "2.00 of 2.77 ms of a decode step between the copy of its tokens and the next
     launch (medians); 2.10 ms at p95, 2.60 ms at p99".
     """
-    steps, budget = view.states.steps, view.common.budget
-    assert budget is not None
-    kinds, gaps = steps.kind[view.kept], budget.of("host")[view.kept] / 1e6
+    steps = view.states.steps
+    kinds, gaps = steps.kind[view.kept], _list_gaps(view)[view.kept] / 1e6
     time = (steps.end - steps.start)[view.kept] / 1e6
     rows, what = kinds == DECODE, "a decode step"
     if not rows.any():
