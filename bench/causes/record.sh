@@ -2,7 +2,8 @@
 # Measure and record the programs of this folder on a machine with a GPU: record.sh OUT [PROGRAM...]
 #
 # OUT/NAME/turns.json: times of blocks with the cause and with its fix, without a profiler;
-# OUT/NAME/planted.sqlite: a recording with the cause. FIXED="NAME ..." records these fixed, too.
+# OUT/NAME/planted.sqlite: a recording with the cause. MODES="fixed" records with the fix in place of
+# both; MODES="turns planted fixed" does all.
 # NSYS names the nsys, LEVEL the marks, TURNS_LIMIT the most seconds of one run; TURNS_LOCK, a file,
 # lets several record.sh run side by side. NVLink multicast stays off: on a host whose GPUs others
 # share it can put them out of service.
@@ -29,6 +30,13 @@ command_of() {
   fi
 }
 
+# measure NAME
+measure() {
+  command_of "$1" turns
+  timeout "$limit" "${words[@]}" 2>"$out/$1/turns.log" | tail -n 1 >"$out/$1/turns.json" ||
+    echo "$1: exit code $?; see turns.log" >&2
+}
+
 # record NAME MODE
 record() {
   command_of "$1" "$2"
@@ -50,10 +58,11 @@ if ((${#names[@]} == 0)); then
 fi
 for name in "${names[@]}"; do
   mkdir -p -- "$out/$name"
-  command_of "$name" turns
-  timeout "$limit" "${words[@]}" 2>"$out/$name/turns.log" | tail -n 1 >"$out/$name/turns.json" ||
-    echo "$name: exit code $?; see turns.log" >&2
-  record "$name" planted
-  [[ " ${FIXED:-} " != *" $name "* ]] || record "$name" fixed
+  for mode in ${MODES:-turns planted}; do
+    case $mode in
+      turns) measure "$name" ;;
+      *) record "$name" "$mode" ;;
+    esac
+  done
   printf '%5d s  %s  %s\n' "$SECONDS" "$name" "$(cat -- "$out/$name/turns.json")"
 done

@@ -6,8 +6,9 @@
 
 NAME is a module of programs/ with `run(turns)`, a loop `while turns.step(): ...` in which
 `turns.planted` says whether the cause is on. Where TURNS_LOCK names a file, a program has the GPU
-to itself from its imports on, and others that start beside it wait; TURNS_SECONDS is the length of
-a block (0.6), TURNS_RECORDED the number of timed steps of a run that is recorded (40).
+to itself from its imports on, and others that start beside it wait; TURNS_HELD ends a program that
+holds the GPU for so many seconds. TURNS_SECONDS is the length of a block (0.6), TURNS_RECORDED the
+number of timed steps of a run that is recorded (40).
 """
 
 import contextlib
@@ -15,6 +16,7 @@ import fcntl
 import importlib
 import json
 import os
+import signal
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -113,6 +115,7 @@ def _own_gpu() -> Iterator[None]:
         if path := os.environ.get("TURNS_LOCK"):
             lock = stack.enter_context(Path(path).open("a", encoding="utf-8"))
             fcntl.flock(lock, fcntl.LOCK_EX)
+            signal.alarm(int(os.environ.get("TURNS_HELD", "0")))
         yield
 
 

@@ -5,7 +5,7 @@ from parts import DEVICE, update, use_gpu
 from torch import nn
 from turns import Turns
 
-WORDS, WIDTH, EXPERTS, LAYERS = 49_152, 1024, 16, 4
+WORDS, WIDTH, EXPERTS, LAYERS = 24_576, 1024, 16, 4
 
 
 class Experts(nn.Module):
@@ -22,12 +22,13 @@ class Experts(nn.Module):
     def forward(self, x: torch.Tensor, is_asked: bool) -> torch.Tensor:
         y = self.norm(x)
         choice = self.router(y).argmax(-1)
+        order = choice.argsort().view(EXPERTS, -1)
         made = torch.zeros_like(x)
         for number, expert in enumerate(self.experts):
             if is_asked:
                 rows = (choice == number).nonzero().flatten()
             else:
-                rows = (choice == number).float().topk(WORDS // EXPERTS, sorted=False).indices
+                rows = order[number]
             made = made.index_add(0, rows, expert(y[rows]).to(made.dtype))
         return x + made
 

@@ -8,7 +8,7 @@ from parts import DEVICE, update, use_gpu
 from torch import nn
 from turns import Turns
 
-ENVIRONMENTS, STATE, WIDTH, EPOCHS = 2048, 64, 2048, 6
+ENVIRONMENTS, STATE, WIDTH, EPOCHS = 2048, 64, 2048, 2
 
 
 class Pendulum:

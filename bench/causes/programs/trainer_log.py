@@ -37,7 +37,7 @@ class Callback(TrainerCallback):
     def on_step_end(self, args, state, control, **_):  # type: ignore[no-untyped-def]
         if self.turns.planted:
             counts: dict[int, int] = {}
-            for number in range(120_000):
+            for number in range(300_000):
                 counts[number % 997] = counts.get(number % 997, 0) + 1
         if not self.turns.step():
             control.should_training_stop = True
