@@ -92,13 +92,27 @@ def find_control_ms(run: RunRecord) -> float:
 
 
 def describe_control(directory: Path) -> tuple[str, ...]:
-    """Return lines on the steps that were not recorded, of the rank with the longest; or none."""
+    """Return lines on the steps that were not recorded, of the rank with the longest.
+
+    Where steps behind the recording are no control, the line says why.
+    """
     try:
-        reports = [report for report in load_run(directory).reports if report.control]
+        run = load_run(directory)
     except SettingsError:
         return ()
-    slowest = max(reports, key=lambda report: report.control["ms"], default=None)
-    return _describe_control(slowest.rank, slowest.control) if slowest else ()
+    reports = [report for report in run.reports if report.control]
+    if reports:
+        slowest = max(reports, key=lambda report: report.control["ms"])
+        return _describe_control(slowest.rank, slowest.control)
+    return () if "step_ms" in run.baseline else _explain_missing(directory)
+
+
+def _explain_missing(directory: Path) -> tuple[str, ...]:
+    file = find_times_file(directory)
+    times = read_times(file) if file else None
+    reason = times.explain_missing() if times else ""
+    advice = "a longer program, or `profile --baseline`, tells the step without the profiler"
+    return (f"no step without the recording is known: {reason}; {advice}",) if reason else ()
 
 
 def _describe_control(rank: int, control: Mapping[str, float]) -> tuple[str, ...]:

@@ -84,6 +84,16 @@ class StepTimes:
             slow_ms=slow_ms,
         )
 
+    def explain_missing(self) -> str:
+        """Return why there is no control although steps were made behind the recording; else ""."""
+        behind = len(self.ms) - self.recorded[1]
+        if behind < 1 or self.find_control() is not None:
+            return ""
+        if self.control is None:
+            return f"the program ended {behind} steps behind it, while nsys made its report"
+        made = max(0, len(self.ms) - self.control)
+        return f"the program ended {made} steps behind nsys' work on its report, {_FEWEST} count"
+
     def _find_slow(self, behind: Sequence[float]) -> tuple[int, float]:
         """Return the slowest step's number and time; (0, 0) where it is not slow."""
         begin, end = self.recorded

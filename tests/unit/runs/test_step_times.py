@@ -124,3 +124,26 @@ def test_the_control_of_a_run_is_its_baseline_else_that_of_the_slowest_rank(tmp_
     assert find_control_ms(replace(run, baseline={"step_ms": 7.0})) == 7.0
     assert find_control_ms(replace(run, reports=())) == 0.0
     assert describe_control(tmp_path / "absent") == ()
+
+
+@pytest.mark.parametrize(
+    ("control", "count", "reason"),
+    [
+        (None, 6, "the program ended 3 steps behind it, while nsys made its report"),
+        (4, 6, "the program ended 2 steps behind nsys' work on its report, 3 count"),
+        (4, 7, ""),
+        (None, 3, ""),
+    ],
+)
+def test_a_missing_control_is_explained(
+    tmp_path: Path, control: int | None, count: int, reason: str
+) -> None:
+    """The program that is recorded to its end had no step to be a control."""
+    facts = {"recorded": [0, 3], "control": control, "ms": [2.0] * count}
+    write(tmp_path, json.dumps(facts))
+    run = RunRecord(id="r", launcher="host", command=())
+    record.save_run(run, tmp_path)
+    lines = describe_control(tmp_path)
+    assert [reason in line for line in lines] == ([True] if reason else [])
+    record.save_run(replace(run, baseline={"step_ms": 7.0}), tmp_path)
+    assert describe_control(tmp_path) == ()
