@@ -15,7 +15,7 @@ from gpu_profile.errors import ToolError, make_missing_error
 
 T = TypeVar("T")
 _GRACE_S = 10.0  # from SIGTERM to SIGKILL
-_TIMED_OUT = 124  # the exit code of timeout(1)
+_TIMED_OUT = 124  # as of timeout, https://man7.org/linux/man-pages/man1/timeout.1.html
 SILENCE_S, LOOK_S = 120.0, 10.0
 """How long a server may be silent, and how long a program may take before its server is asked."""
 NO_ANSWER = f"no answer for {SILENCE_S:g} s"

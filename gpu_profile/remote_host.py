@@ -9,8 +9,12 @@ from gpu_profile.command import Command, Result
 from gpu_profile.errors import SettingsError, ToolError
 
 LOST = 255
-"""ssh's exit code for its own failures, such as a lost connection (ssh(1))."""
-# ssh notices a lost connection after 4 * 15 s without an answer.
+"""ssh's exit code for its own failures, such as a lost connection.
+
+https://man.openbsd.org/ssh#EXIT_STATUS
+"""
+# ssh notices a lost connection after 4 * 15 s without an answer:
+# https://man.openbsd.org/ssh_config#ServerAliveCountMax
 _KEEPALIVE = ("-o", "ServerAliveInterval=15", "-o", "ServerAliveCountMax=4")
 _FOR_GOOD = (
     ("IDENTIFICATION HAS CHANGED", "Ask its owner; was it replaced, `ssh-keygen -R {}` forgets it"),

@@ -112,7 +112,8 @@ def _end_with_parent(library: ctypes.CDLL, parent: int, number: int) -> None:
 def terminate_family(pid: int) -> None:
     """Send SIGTERM to a process and its descendants.
 
-    On a terminal `docker` does not pass SIGTERM on to its plugin `docker-buildx`.
+    On a terminal `docker` does not pass SIGTERM on to its plugin `docker-buildx`:
+    https://github.com/docker/cli/pull/4792
     """
     family = [pid]
     for member in family:

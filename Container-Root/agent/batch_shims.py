@@ -217,7 +217,8 @@ def make_environment(shims: str, environ: Mapping[str, str]) -> dict[str, str]:
     """Return the script's environment, in which our shims come first."""
     path = os.pathsep.join([shims, environ.get("PATH", os.defpath)])
     python = f"{shims}/{RANK_PYTHON}"
-    # bash expands the value as between double quotes (bash(1), BASH_ENV).
+    # bash expands the value of BASH_ENV as between double quotes:
+    # https://www.gnu.org/software/bash/manual/html_node/Bash-Variables.html
     enter = re.sub(r'([\\$`"])', r"\\\1", f"{shims}/enter.sh")
     return {**environ, "PATH": path, "PYTHON_EXEC": python, "BASH_ENV": enter}
 

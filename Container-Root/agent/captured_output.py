@@ -10,7 +10,8 @@ import stat
 from pathlib import Path
 
 _SHELLS = {"bash", "dash", "sh", "zsh", "ksh", "ksh93", "mksh", "busybox", "fish", "tcsh"}
-_ACCESS = 0o3  # of the flags of open(2): O_RDONLY is 0
+# Of the flags of https://man7.org/linux/man-pages/man2/open.2.html: O_RDONLY is 0
+_ACCESS = 0o3
 
 
 def is_captured() -> bool:

@@ -51,7 +51,8 @@ def describe(directory: Path) -> dict[str, str]:
 
 def check(directory: Path) -> None:
     """Raise UnusableError unless nsys records here: its files, its programs, a temporary folder."""
-    # The loader takes LD_PRELOAD, by which nsys gets into the program, apart at these (ld.so(8)).
+    # The loader takes LD_PRELOAD, by which nsys gets into the program, apart at these, and knows no
+    # escape: https://man7.org/linux/man-pages/man8/ld.so.8.html
     if re.search(r"[\s:]", str(directory.resolve())):
         raise UnusableError(
             f"no library can be loaded from {directory}: its path has a space or colon"

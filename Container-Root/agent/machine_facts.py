@@ -79,7 +79,8 @@ def _of_the_machine() -> bool:
 
     In another user namespace CapEff shows capabilities that hold inside that namespace only.
     """
-    # The first user namespace maps all 2^32 - 1 ids to themselves (user_namespaces(7)).
+    # The first user namespace maps all 2^32 - 1 ids to themselves:
+    # https://man7.org/linux/man-pages/man7/user_namespaces.7.html
     return _read(_USERS).split() in ([], ["0", "0", "4294967295"])
 
 

@@ -1,7 +1,8 @@
 """End an mpirun that waits on for ranks that have all ended. Python 3.8, stdlib only.
 
-Open MPI 5's mpirun can wait for good (openpmix/prrte, issue 1839). Only an mpirun whose ranks were
-all on this machine is ended, because those of another machine cannot be seen here.
+Open MPI 5's mpirun can wait for good, for some in 5 to 10 % of all runs
+(https://github.com/openpmix/prrte/issues/1839). Only an mpirun whose ranks were all on this machine
+is ended, because those of another machine cannot be seen here.
 """
 
 from __future__ import annotations

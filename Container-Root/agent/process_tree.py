@@ -41,6 +41,7 @@ def adopt_orphans() -> None:
 def name_as_nsys() -> None:
     """Rename this process to nsys-rank (PR_SET_NAME, Linux only).
 
+    See https://man7.org/linux/man-pages/man2/PR_SET_NAME.2const.html.
     end_idle counts processes whose name begins with nsys as nsys at work, so it waits for this one
     too.
     """

@@ -87,7 +87,7 @@ def run_rank(call: Call, here: Place, environ: Mapping[str, str]) -> int:
     if call.options.plain and call.options.annotate != "none":
         env = recording.make_timed_environment(env)
     # As process 1 of a container the command would get no SIGTERM unless it installs a handler
-    # (pid_namespaces(7)): run it as a child instead.
+    # (https://man7.org/linux/man-pages/man7/pid_namespaces.7.html): run it as a child instead.
     if os.name == "posix" and os.getpid() != 1 and not is_mpirun(command):
         sys.stdout.flush()
         os.execve(command[0], command, env)

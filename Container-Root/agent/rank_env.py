@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 # The variables of each starter of ranks: rank, local rank, world size, local world size. A row
 # applies when rank and local rank are both set: a pod of a PyTorchJob has RANK alone, which is the
 # node's rank. Slurm's batch script has SLURM_PROCID=0 too, but only a step has
-# SLURM_STEP_NUM_TASKS.
+# SLURM_STEP_NUM_TASKS: https://slurm.schedmd.com/srun.html#SECTION_OUTPUT-ENVIRONMENT-VARIABLES
 _STARTERS = (
     ("RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE"),
     (

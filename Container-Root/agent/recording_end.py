@@ -59,7 +59,8 @@ class RecordingEnd:
             yield
 
     def _listen(self, listener: socket.socket, folder: Path) -> None:
-        # A socket's path has 107 bytes at most (unix(7)), and TMPDIR may be longer.
+        # A socket's path has 107 bytes at most, and TMPDIR may be longer:
+        # https://man7.org/linux/man-pages/man7/unix.7.html
         handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
         try:
             listener.bind(f"/proc/self/fd/{handle}/end")

@@ -83,8 +83,9 @@ def _rendezvous(nodes: int, environ: Mapping[str, str]) -> dict[str, str]:
 def _free_port() -> int:
     """Return a free TCP port from 20000 to 29999.
 
-    Linux takes the ports of outgoing connections from 32768 up by default. Such a port could be in
-    use, by nsys or by a rank that connects early, before rank 0 listens on it.
+    Linux takes the ports of outgoing connections from 32768 up by default (ip_local_port_range of
+    https://docs.kernel.org/networking/ip-sysctl.html). Such a port could be in use, by nsys or by a
+    rank that connects early, before rank 0 listens on it.
     """
     for port in random.sample(range(20000, 30000), 100):
         with socket.socket() as probe, contextlib.suppress(OSError):

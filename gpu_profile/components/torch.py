@@ -14,6 +14,7 @@ from gpu_profile.pins.resolvers import from_index
 TORCH_CPU_INDEX = "https://download.pytorch.org/whl/cpu"
 
 
+# Of 0.2.13 nsys 2023.2 shows no range: https://github.com/NVIDIA/NVTX/issues/126
 _NVTX_VERSION = "0.2.11"
 _NVTX_HASHES = (
     "d832f98e446587b41a826bc15f55bd0bdd04760b726c88d0aa340f36c9722566",
@@ -47,8 +48,8 @@ def _list_arguments(values: Values) -> dict[str, str]:
 def _torch_env(values: Values) -> dict[str, str]:
     """Return USE_LIBUV=0 for Debian's PyTorch.
 
-    Debian builds it without libuv, but PyTorch uses libuv for its rendezvous by default and then
-    fails.
+    Debian builds it without libuv, but PyTorch uses libuv for its rendezvous by default, since 2.4,
+    and then fails: https://github.com/pytorch/pytorch/pull/127957
     """
     of_distribution = values["INSTALL_TORCH"] == "cpu" and not values["TORCH_URL"]
     return {"USE_LIBUV": "0"} if of_distribution else {}

@@ -14,7 +14,8 @@ _LOG = "/var/log/gpu-profile-dockerd.log"
 """dockerd's log. dockerd writes as root; on Ubuntu the group syslog may create files here too."""
 _WAIT_S = 40
 """How long a new engine is waited for. dockerd itself gives containerd 15 s to start
-(startupTimeout of github.com/moby/moby, libcontainerd/supervisor/remote_daemon.go)."""
+(startupTimeout):
+https://github.com/moby/moby/blob/v27.0.0/libcontainerd/supervisor/remote_daemon.go"""
 
 
 def plan_fix(engine: Engine) -> Steps[tuple[Command, ...]]:

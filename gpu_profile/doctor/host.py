@@ -10,7 +10,8 @@ from gpu_profile.command import Steps
 from gpu_profile.declared.check import Check
 from gpu_profile.launchers.agent.scripts import Scripted
 
-_CAP_SYS_ADMIN, _CAP_PERFMON = 21, 38  # <linux/capability.h>
+# Of linux/capability.h, https://man7.org/linux/man-pages/man7/capabilities.7.html
+_CAP_SYS_ADMIN, _CAP_PERFMON = 21, 38
 # From driver R565 on, CAP_PERFMON gives access to GPU counters too.
 _PERFMON_DRIVER = 565
 _SPARE_BYTES = 5 * 10**9

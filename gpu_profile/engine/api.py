@@ -89,7 +89,7 @@ def _open_client() -> Iterator[Any]:
 def _address() -> dict[str, Any]:
     """Return the engine's address: DOCKER_HOST, otherwise that of the docker CLI's context.
 
-    The SDK does not read CLI contexts.
+    docker-py 7 does not read CLI contexts: https://github.com/docker/docker-py/issues/3146
     """
     import docker.context
     import docker.utils

@@ -8,7 +8,9 @@ from gpu_profile.engine import container, engine_answers
 from gpu_profile.job import Mount
 from gpu_profile.nsys.recorder import AGENT, make_old_image_error
 
-_ABSENT = 1  # of test(1); the engine's own failures are 125 to 127
+# test(1) has 1; the engine's own failures are 125 to 127:
+# https://docs.docker.com/engine/containers/run/#exit-status
+_ABSENT = 1
 
 
 def make_program_words(image: ImageRef, mounts: Sequence[Mount], *argv: str) -> tuple[str, ...]:

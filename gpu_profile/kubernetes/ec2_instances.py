@@ -13,7 +13,10 @@ _USABLE = 0.75
 _SHARED = 0.25
 """The share of that memory for /dev/shm, which data loaders and NCCL use."""
 _HUGEPAGES_MIB = 5120
-"""MiB of hugepages, as in AWS's EFA job samples."""
+"""MiB of hugepages, as in AWS's EFA job samples.
+
+https://docs.aws.amazon.com/eks/latest/userguide/node-efa.html
+"""
 
 
 @dataclass(frozen=True, kw_only=True)

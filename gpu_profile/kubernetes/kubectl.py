@@ -24,7 +24,8 @@ Object = Mapping[str, Any]
 
 _SHOWN = "--output=jsonpath={.metadata.namespace}/{.metadata.name} {.metadata.uid}"
 _LABEL = re.compile(r"[a-z]([-a-z0-9]*[a-z0-9])?")
-_LABEL_LENGTH = 63  # the length of a DNS label (RFC 1123)
+# https://kubernetes.io/docs/concepts/overview/working-with-objects/names/#dns-label-names
+_LABEL_LENGTH = 63
 
 _ROLE = "Ask for a role that allows it; `invoke doctor --on mpijob` lists what is needed"
 _REFUSALS = (

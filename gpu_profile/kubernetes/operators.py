@@ -113,7 +113,8 @@ def _wait_for_condition(
 ) -> Steps[None]:
     """Run a `kubectl wait`, up to 10 times more if the CRD has no conditions yet.
 
-    kubectl then fails with an accessor error.
+    kubectl then fails at once, with an accessor error, in place of waiting:
+    https://github.com/stackrox/stackrox/pull/22739
     """
     result = yield wait
     for _ in range(10):

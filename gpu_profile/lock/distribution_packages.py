@@ -12,8 +12,8 @@ from gpu_profile.lock.file import NAME, Lock, LockPart
 
 SECTION, _KEY = "distribution", "DISTRIBUTION_PACKAGES"
 _SHOWN = 3
-# apt_preferences(5): above 990 a version comes before newer ones; from 1000 on apt would also
-# downgrade what the base image has.
+# Above 990 a version comes before newer ones; from 1000 on apt would also downgrade what the base
+# image has: https://manpages.debian.org/apt_preferences.5
 _PRIORITY = 999
 
 

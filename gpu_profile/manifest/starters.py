@@ -8,6 +8,7 @@ from pathlib import PurePosixPath
 _MPI = {"mpirun", "mpiexec", "mpiexec.hydra", "orterun", "prterun"}
 _TORCHRUN_MODULES = {"torch.distributed.run", "torch.distributed.launch"}
 _PYTHON = re.compile(r"python[\d.]*")
+# https://docs.pytorch.org/docs/stable/elastic/run.html
 _PROCESSES = re.compile(r"--nproc[-_]per[-_]node(?:=(?P<number>\d+))?")
 _INITS = {"tini", "tini-static", "docker-init", "dumb-init", "catatonit"}
 _INIT_VALUES = {"-p", "-e", "-r", "--rewrite"}

@@ -1,4 +1,7 @@
-"""The presets light, comm, serve and full: only data that a table, the page or a finding uses."""
+"""The presets light, comm, serve and full: only data that a table, the page or a finding uses.
+
+nsys' options: https://docs.nvidia.com/nsight-systems/UserGuide/index.html
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -21,7 +24,7 @@ class _Preset:
     gpu_metrics: bool = False
 
 
-# light needs no privilege and costs about 2 % if the GPU is the limit (docs/reading.md). Without a
+# light needs no privilege and costs about 2 % if the GPU is the limit (docs/accuracy.md). Without a
 # GPU it traces operating system calls. nvtx includes NCCL's ranges.
 _PRESETS: Mapping[Preset, _Preset] = {
     "light": _Preset(trace=("cuda", "nvtx"), cpu_trace=("nvtx", "osrt")),

@@ -25,6 +25,7 @@ _UNKNOWN = {
     "AuthFailure",
 }
 _DENIED = {"AccessDeniedException", "AccessDenied", "UnauthorizedOperation"}
+# https://boto3.amazonaws.com/v1/documentation/api/latest/guide/retries.html
 _ATTEMPTS = 6
 
 

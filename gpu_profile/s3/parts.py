@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 PART_BYTES = 64 << 20
-_MOST_PARTS = 10_000  # docs.aws.amazon.com/AmazonS3/latest/userguide/qfacts.html
+_MOST_PARTS = 10_000  # https://docs.aws.amazon.com/AmazonS3/latest/userguide/qfacts.html
 _MIB = 1 << 20
 
 

@@ -27,7 +27,9 @@ ERROR = 3
 # The edges of a window cut off a few launches; more than 1 % are lost events. In the 46 recordings
 # of tests/data each launch has its kernel, each kernel its launch and 0.6 us or more.
 LOST_SHARE = 0.01
-# How many launches a host can be ahead of its GPU: CUDA's launch queue holds so many.
+# How many launches a host can be ahead of its GPU: CUDA's launch queue holds so many. NVIDIA does
+# not document it; others counted "about 1000" a stream:
+# https://forums.developer.nvidia.com/t/cuda-stream-are-blocked-when-luanch-lots-of-kernels-1000/68937
 QUEUE_DEPTH = 1024
 # The end of a recording cuts off what is queued: on a stream of compute and one of communication.
 MOST_QUEUED = 2 * QUEUE_DEPTH

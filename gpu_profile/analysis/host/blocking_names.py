@@ -16,7 +16,8 @@ from gpu_profile.analysis.tables.labels import API_VERSION
 from gpu_profile.analysis.tables.statistics import encode_rows
 
 # Frameworks block on a copy by a synchronisation right after it: PyTorch's memcpy_and_sync calls
-# cudaMemcpyAsync, then cudaStreamSynchronize a few microseconds later.
+# cudaMemcpyAsync, then cudaStreamSynchronize a few microseconds later:
+# https://github.com/pytorch/pytorch/blob/v2.11.0/c10/cuda/CUDAFunctions.h
 BEHIND_CALLS, BEHIND_NS = 3, 1_000_000
 # .item() copies one element; the largest type, complex128, has 16 bytes.
 ONE_VALUE_BYTES = 16

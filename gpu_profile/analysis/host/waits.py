@@ -14,7 +14,8 @@ from gpu_profile.analysis.store.database import Database
 from gpu_profile.analysis.store.records import read_records
 from gpu_profile.analysis.store.schema import OSRT
 
-# Python waits for a queue or lock with a timeout in sem_clockwait, for a pipe in poll.
+# Python waits for a queue or lock with a timeout in sem_clockwait, for a pipe in poll:
+# https://github.com/python/cpython/blob/3.12/Python/thread_pthread.h
 WAITS = {
     "a queue, a pipe or another process": re.compile(
         r"p?poll$|p?select$|epoll_p?wait|sem_(timed|clock)?wait|pthread_cond_(timed|clock)?wait"

@@ -140,10 +140,8 @@ def _load_interruptions(database: Database) -> Mapping[int, Mapping[str, Interva
     for thread, pieces in load_pause_marks(database).pick(GARBAGE).by_thread.items():
         by_thread.setdefault(thread, {})[GARBAGE] = pieces
     for compilation in list_compilations(database):
-        of_thread, what = (
-            by_thread.setdefault(compilation.thread, {}),
-            f"compilation of {compilation.function}",
-        )
+        of_thread = by_thread.setdefault(compilation.thread, {})
+        what = f"compilation of {compilation.function}"
         before = of_thread.get(what, NOTHING)
         start, end = np.r_[before.start, compilation.start], np.r_[before.end, compilation.end]
         of_thread[what] = Intervals.union(start, end)

@@ -2,7 +2,7 @@
 
 torch.profiler writes waits with `_ExperimentalConfig(enable_cuda_sync_events=True)`. A wait names
 the call that recorded its event, and the stream of that. Source of the arguments:
-pytorch/kineto/libkineto/src/CuptiActivity.cpp.
+https://github.com/pytorch/kineto/blob/main/libkineto/src/CuptiActivity.cpp
 """
 
 from collections import Counter
@@ -14,8 +14,8 @@ STREAM_WAIT, EVENT_SYNC = "Stream Wait Event", "Event Sync"
 _LEAST_KNOWN = 0.8
 """In recordings of nsys 24 to 100 % of the waits of streams name a recorded event: a wait for an
 event that was never recorded waits for nothing. Of calls that block for an event it is 92 to 100 %.
-From CUDA 12.9 on none of a trace may name one (pytorch/kineto, issue 1552): a replay that ignored
-them all would be wrong."""
+From CUDA 12.9 on none of a trace may name one (https://github.com/pytorch/kineto/pull/1552): a
+replay that ignored them all would be wrong."""
 
 
 @dataclass

@@ -1,8 +1,10 @@
 """Floating-point operations of an operator, by the shapes of its arguments.
 
-The formulas are those of torch.utils.flop_counter: a multiplication and an addition count as two;
-attention counts in full also where it is causal; its backward counts the scores that it computes
-again. Counted after the run, because that module's mode disables compilation in the job.
+The formulas are those of torch.utils.flop_counter
+(https://github.com/pytorch/pytorch/blob/v2.11.0/torch/utils/flop_counter.py): a multiplication
+and an addition count as two; attention counts in full also where it is causal; its backward counts
+the scores that it computes again. Counted after the run, because that module's mode disables
+compilation in the job.
 """
 
 from collections.abc import Callable, Iterable, Mapping

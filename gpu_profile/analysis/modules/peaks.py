@@ -18,12 +18,15 @@ def _make_peaks(
 # gives rates with sparsity has twice these.
 _PEAKS: tuple[tuple[re.Pattern[str], Mapping[str, float]], ...] = (
     # "NVIDIA A100 Tensor Core GPU" datasheet, 2021; PCIe and SXM are equal.
+    # https://www.nvidia.com/en-us/data-center/a100/
     (re.compile(r"A100"), _make_peaks(19.5, 19.5, 156, 312)),
     # "NVIDIA H100 Tensor Core GPU" datasheet, 2023: PCIe, NVL, SXM.
+    # https://www.nvidia.com/en-us/data-center/h100/
     (re.compile(r"H100 PCIe"), _make_peaks(51, 51, 378, 756, 1513)),
     (re.compile(r"H100 NVL"), _make_peaks(60, 60, 417.5, 835.5, 1670.5)),
     (re.compile(r"H100|GH200"), _make_peaks(67, 67, 494.5, 989.5, 1979)),
     # "NVIDIA H200 Tensor Core GPU" datasheet, 2024: NVL, SXM.
+    # https://www.nvidia.com/en-us/data-center/h200/
     (re.compile(r"H200 NVL"), _make_peaks(60, 60, 417.5, 835.5, 1670.5)),
     (re.compile(r"H200"), _make_peaks(67, 67, 494.5, 989.5, 1979)),
     # "NVIDIA Blackwell" datasheet, 2025: the GPU of GB200 NVL72 and that of HGX B200.

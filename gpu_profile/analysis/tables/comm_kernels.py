@@ -38,6 +38,7 @@ _FAMILIES = tuple(
     for family, pattern in (
         # ncclKernel_ before 2.19, ncclDevKernel_ since, ncclSymDevKernel_ of 2.27 and
         # ncclSymkDevKernel_ since 2.28 for registered symmetric memory; RCCL has the same names.
+        # https://github.com/NVIDIA/nccl/blob/master/src/device/symmetric/generate.py
         ("NCCL", r"nccl\w*Kernel"),
         ("MSCCL", r"mscclKernel|mscclpp::"),
         ("NVSHMEM", r"(\w+::)*nvshmem"),

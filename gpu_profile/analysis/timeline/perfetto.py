@@ -1,6 +1,7 @@
 """Encode Perfetto's trace format (protocol buffers), many events at a time.
 
-The field numbers are from these files in protos/perfetto/trace/ of github.com/google/perfetto:
+The field numbers are from these files in
+https://github.com/google/perfetto/tree/main/protos/perfetto/trace:
 trace_packet.proto, track_event/track_event.proto, track_event/track_descriptor.proto and
 interned_data/interned_data.proto. Numbers are written as varints of fixed width, so
 that numpy can lay out a block of packets as one matrix of bytes: rows are packets, cut to their

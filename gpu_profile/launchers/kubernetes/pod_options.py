@@ -22,6 +22,7 @@ _SHM_GIB = 64
 """GiB of /dev/shm without a memory limit. Unlimited, it could fill half of the node's memory."""
 AUTO = "auto"
 _MPIUSER = 1000  # Container-Root/setup.d/30-mpi.sh makes the account
+# https://kubernetes.io/docs/concepts/scheduling-eviction/taint-and-toleration/
 _EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
 _TOLERATION = re.compile(r"(?P<key>[^=:]+)(=(?P<value>[^:]*))?(:(?P<effect>\w+))?")
 

@@ -32,7 +32,7 @@ class Container:
         if not self.image or self.tool != "pyxis":
             return ()
         # enroot expands dollar signs, backquotes and backslashes in mounts, as a shell does in
-        # double quotes.
+        # double quotes: https://github.com/NVIDIA/enroot/blob/master/doc/image-format.md (fstab)
         shared = ",".join(_check_mount(mount, ':,$`"\\') for mount in mounts)
         options = [
             f"--container-image={_format_pyxis_image(self.image)}",
@@ -83,8 +83,8 @@ def _check_mount(mount: Mount, forbidden: str) -> str:
 def _format_pyxis_image(image: str) -> str:
     """Return an image as pyxis writes it: `123.dkr.ecr.us-west-2.amazonaws.com#name:tag`.
 
-    A # ends the registry. pyxis takes only names that begin with a slash or a dot for files
-    (pyxis_slurmstepd.c).
+    A # ends the registry: https://github.com/NVIDIA/enroot/blob/master/doc/cmd/import.md. pyxis
+    takes only names that begin with a slash or a dot for files (pyxis_slurmstepd.c).
     """
     if image.endswith(".sqsh") and "://" not in image:
         return image if image.startswith(("/", ".")) else f"./{image}"

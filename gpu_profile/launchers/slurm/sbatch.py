@@ -176,7 +176,8 @@ class Script:
         mounts = (*map(mount_itself, ours), *_mount_carrier(job), *job.mounts)
         gpus = bool(job.resources.gpus_per_node)
         inside = self.container.srun_options(mounts, self.workdir, job.env)
-        # srun does not inherit --cpus-per-task from the allocation since Slurm 22.05 (srun(1)).
+        # srun does not inherit --cpus-per-task from the allocation since Slurm 22.05:
+        # https://slurm.schedmd.com/srun.html#OPT_cpus-per-task
         yield (
             "srun",
             "--kill-on-bad-exit=1",

@@ -4,7 +4,8 @@ import re
 
 from gpu_profile.errors import SettingsError
 
-# Slurm may send --signal up to 60 s early (sbatch(1)): shorter jobs get its own SIGTERM only.
+# Slurm may send --signal up to 60 s early: shorter jobs get its own SIGTERM only.
+# https://slurm.schedmd.com/sbatch.html#OPT_signal
 _SHORTEST_WARNED_S = 600
 
 

@@ -1,4 +1,7 @@
-"""Turn Slurm's job states (TIMEOUT, NODE_FAIL, …) into JobStatus."""
+"""Turn Slurm's job states (TIMEOUT, NODE_FAIL, …) into JobStatus.
+
+The states: https://slurm.schedmd.com/sacct.html#SECTION_JOB-STATE-CODES
+"""
 
 import re
 from collections.abc import Mapping

@@ -17,7 +17,10 @@ SCRIPT = "script"
 """The name of the user's script in the job's directory."""
 _SHELL = "#!/bin/bash"
 _TO_SCRIPT = re.compile(r"(?:R?B|BR?):(?:SIG)?([A-Z]+\d?|\d+)(?:@\d+)?$")
-"""A value of --signal that goes to the batch script: `B:USR1@300`, of which sbatch(1) tells."""
+"""A value of --signal that goes to the batch script: `B:USR1@300`.
+
+https://slurm.schedmd.com/sbatch.html#OPT_signal
+"""
 _STOPPING = """\
 rm -f "$run"/.step-*
 

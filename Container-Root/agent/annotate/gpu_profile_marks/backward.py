@@ -5,8 +5,11 @@ thread), and runs the backward pass from high to low numbers
 (https://github.com/pytorch/pytorch/pull/4746). So the nodes that one module made between two calls
 of other modules run one after the other. A pre-hook on the first of them tells that the module's
 backward begins. The first one can only be a node that a node of another module uses: graph.py finds
-those from the module's outputs. Pre-hooks return None: gradients are as they were. Full backward
-hooks would insert nodes (BackwardHook of torch/utils/hooks.py), and forbid changes in place.
+those from the module's outputs. Pre-hooks return None: gradients are as they were
+(https://docs.pytorch.org/docs/stable/generated/torch.autograd.graph.Node.register_prehook.html).
+Full backward hooks would insert nodes (BackwardHook of torch/utils/hooks.py), and forbid changes in
+place (register_full_backward_hook of
+https://docs.pytorch.org/docs/stable/generated/torch.nn.Module.html).
 """
 
 from __future__ import annotations
@@ -150,7 +153,9 @@ class Backward:
             if not (self._thread.reduced or self._waiting or parameter.grad is not None):
                 kept = False
                 continue
-            # DDP holds each AccumulateGrad for all steps: a second hook would be called as well.
+            # DDP holds each AccumulateGrad for all steps (grad_accumulators_ of
+            # https://github.com/pytorch/pytorch/blob/v2.11.0/torch/csrc/distributed/c10d/reducer.hpp):
+            # a second hook would be called as well.
             facts = node.metadata
             if _HOOKED not in facts:
                 kept = False
@@ -177,7 +182,8 @@ class Backward:
                         RANGES.replace(last[0], mark)
                     return
                 # No hook tells the end of a backward pass. autograd calls these callbacks behind
-                # its last node: GraphTask::exec_post_processing of torch/csrc/autograd/engine.cpp.
+                # its last node: GraphTask::exec_post_processing of
+                # https://github.com/pytorch/pytorch/blob/v2.11.0/torch/csrc/autograd/engine.cpp
                 key = _Task(task)
                 end = functools.partial(_end, key)
                 torch.autograd.Variable._execution_engine.queue_callback(end)

@@ -28,7 +28,10 @@ STEPS = 60
 40 are steady: what happens in each tenth step is there four times, and the 95th percentile has two
 steps above it."""
 FEWER_STEPS, MOST_S = 20, 300.0
-"""Where 60 steps take over five minutes, which nsys advises as the most, 20 are recorded."""
+"""Where 60 steps take over five minutes, which nsys advises as the most, 20 are recorded.
+
+https://docs.nvidia.com/nsight-systems/UserGuide/index.html
+"""
 STEADY_S, START_STEPS = 5.0, 20
 """The steady steps take 5 s at least: a function with 1 % of the time then has 25 of the samples
 that `--preset full` takes. Of short steps more are recorded: 60, 120, 240, …"""

@@ -39,7 +39,7 @@ def is_kept_cast(node: Any, first: int) -> bool:  # noqa: ANN401 - a node of aut
     """Return whether an earlier forward made this node of parameters alone.
 
     Autocast keeps its casts of weights until its context ends, and several forwards can lie in one
-    context (docs.pytorch.org/docs/stable/amp.html, `cache_enabled`).
+    context (`cache_enabled` of https://docs.pytorch.org/docs/stable/amp.html).
     """
     used = node.next_functions
     return bool(

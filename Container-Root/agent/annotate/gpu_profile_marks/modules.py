@@ -142,7 +142,9 @@ def before_forward(module: Any, _arguments: Any) -> None:  # noqa: ANN401 - torc
 
 
 def after_forward(module: Any, arguments: Any, output: Any) -> None:  # noqa: ANN401 - torch
-    """Global forward hook, which torch also calls where forward raises."""
+    """Global forward hook, which torch also calls where forward raises (`always_call` of
+    https://docs.pytorch.org/docs/stable/generated/torch.nn.Module.html).
+    """
     if not SWITCH.on or _marks is None or _THREAD.compiled is module:
         return
     try:

@@ -3,7 +3,8 @@
 NVTX is a protocol and no library: a program loads the tool's library, whose path the tool sets in
 NVTX_INJECTION64_PATH, and calls its InitializeInjectionNvtx2 with a function that returns tables.
 The tool writes its own functions into the slots of these tables. Layouts and numbers are those of
-NVTX 3 (nvtx3/nvToolsExt.h, nvtx3/nvtxDetail/nvtxTypes.h).
+NVTX 3 (nvToolsExt.h and nvtxDetail/nvtxTypes.h of
+https://github.com/NVIDIA/NVTX/tree/release-v3/c/include/nvtx3).
 """
 
 from __future__ import annotations

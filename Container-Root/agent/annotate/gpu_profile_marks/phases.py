@@ -165,7 +165,10 @@ class OptimizerMarks:
             SWITCH.fail(error)
 
     def count_skipped(self, torch: Any) -> None:  # noqa: ANN401 - torch
-        """Count a step that GradScaler skips: it then does not call the optimizer."""
+        """Count a step that GradScaler skips: it then does not call the optimizer.
+
+        https://docs.pytorch.org/docs/stable/amp.html#torch.amp.GradScaler.step
+        """
         scaler_class = torch.amp.GradScaler
         step = scaler_class.step
         guarded = _untraced(torch)
@@ -241,7 +244,8 @@ def surround(
 def _untraced(torch: Any) -> Callable[..., None]:  # noqa: ANN401 - torch
     """Return a function that calls ours with torch.compile off, and guards the call.
 
-    As torch.compiler.disable does it: our own frames are not for torch.compile to trace.
+    Our own frames are not for torch.compile to trace. As torch.compiler.disable does it:
+    https://docs.pytorch.org/docs/stable/generated/torch.compiler.disable.html
     """
     set_tracer = torch._C._dynamo.eval_frame.set_eval_frame
 

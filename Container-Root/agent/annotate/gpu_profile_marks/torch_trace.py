@@ -34,7 +34,8 @@ _RANK = re.compile(r"rank\d+\.")
 def _make_config(torch: Any) -> dict[str, Any]:  # noqa: ANN401 - torch
     """Return the argument that has waits between streams recorded, where this torch has it.
 
-    Without them nobody can replay a program of several streams.
+    Without them nobody can replay a program of several streams. torch has it since 2.1:
+    https://github.com/pytorch/pytorch/pull/105187
     """
     try:
         config = torch._C._profiler._ExperimentalConfig(enable_cuda_sync_events=True)

@@ -17,7 +17,10 @@ if TYPE_CHECKING:
     from gpu_profile_pauses.pause_marks import PauseMarks
 
 COMPILER = "torch._dynamo.convert_frame"
-"""Its `_compile` gets the code of each function that torch.compile compiles, from 2.1 on."""
+"""Its `_compile` gets the code of each function that torch.compile compiles, from 2.1 on.
+
+https://github.com/pytorch/pytorch/blob/v2.11.0/torch/_dynamo/convert_frame.py
+"""
 
 
 def mark_compilations(compiler: ModuleType, marks: PauseMarks) -> None:

@@ -16,7 +16,8 @@ if TYPE_CHECKING:
 
 # asm/unistd_64.h of x86, asm-generic/unistd.h of arm64
 _NANOSLEEP = {"x86_64": 35, "aarch64": 101}
-_SET_NAME = 15  # PR_SET_NAME, linux/prctl.h
+# PR_SET_NAME, https://man7.org/linux/man-pages/man2/PR_SET_NAME.2const.html
+_SET_NAME = 15
 
 
 class _Span(ctypes.Structure):

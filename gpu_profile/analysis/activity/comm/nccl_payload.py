@@ -1,10 +1,12 @@
 """Decode the payloads of NCCL's NVTX ranges: communicator, message size, peer and rank.
 
-They exist only in reports exported with --include-blobs=true. Layout of a blob: four u64 (domain,
-schema, size of the payload, its offset), then the payload. The offsets of the payload's fields are
-in the table NVTX_PAYLOAD_SCHEMA_ENTRIES. The id of a communicator is the same on all its ranks.
-NCCL's size is the bytes that one rank sends (all-gather) or receives (reduce-scatter), or the
-whole message (all-reduce).
+They exist only in reports exported with --include-blobs=true. NCCL's fields:
+https://github.com/NVIDIA/nccl/blob/master/src/include/nvtx_payload_schemas.h
+
+Layout of a blob: four u64 (domain, schema, size of the payload, its offset), then the payload. The
+offsets of the payload's fields are in the table NVTX_PAYLOAD_SCHEMA_ENTRIES. The id of a
+communicator is the same on all its ranks. NCCL's size is the bytes that one rank sends (all-gather)
+or receives (reduce-scatter), or the whole message (all-reduce).
 """
 
 import re

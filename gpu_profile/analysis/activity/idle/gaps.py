@@ -105,7 +105,7 @@ def _classify_gaps(activity: Activity, gaps: Intervals, next_op: IntArray) -> In
     long = choose_stall(activity, counts)
     cause = np.where(length >= long, STALL, LAUNCH)
     # The driver first copies pageable memory into its own pinned buffer: launched, but not yet
-    # running on the GPU.
+    # running on the GPU. https://docs.nvidia.com/cuda/cuda-runtime-api/api-sync-behavior.html
     staged = (ops.kind[next_op] == COPY) & ops.pageable[next_op]
     queued = np.where(length < LATENCY_NS, LATENCY, QUEUED)
     cause = np.where(late, cause, np.where(staged, COPYING, queued))

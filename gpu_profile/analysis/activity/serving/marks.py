@@ -17,12 +17,15 @@ NOT_TOLD = -1
 """The batch or the tokens of an iteration whose mark does not say them."""
 
 # "execute_context_1(512)_generation_63(63)": requests and tokens of prompts, and of decoding. vLLM
-# 0.11 to 0.15, vllm/v1/worker/gpu_worker.py, with its profiler "cuda".
+# 0.11 to 0.15 with its profiler "cuda":
+# https://github.com/vllm-project/vllm/blob/main/vllm/v1/worker/gpu_worker.py
 _VLLM = re.compile(r"(?:^|:)execute_context_(\d+)\((\d+)\)_generation_(\d+)\((\d+)\)$")
-# "step[DECODE bs=64]", "step[EXTEND bs=4 toks=512]": SGLang 0.5, _build_step_span_name.
+# "step[DECODE bs=64]", "step[EXTEND bs=4 toks=512]": SGLang 0.5, _build_step_span_name:
+# https://github.com/sgl-project/sglang/tree/main/python/sglang/srt/model_executor
 _SGLANG = re.compile(r"(?:^|:)step\[(\w+) bs=(\d+)(?: toks=(\d+))?[^\]]*\]$")
 # "[Executor] _forward_step 7: 1 ctx reqs, 512 ctx tokens, 63 gen reqs" of TensorRT-LLM 1.x. Older
 # ones have no tokens, and 0.19 has no number.
+# https://github.com/NVIDIA/TensorRT-LLM/blob/main/tensorrt_llm/_torch/pyexecutor/py_executor.py
 _TENSORRT = re.compile(
     r"(?:^|:)\[Executor\] _forward_step(?: \d+)?: (\d+) ctx reqs, (?:(\d+) ctx tokens, )?"
     r"(\d+) gen reqs$"

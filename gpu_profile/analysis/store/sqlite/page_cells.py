@@ -128,7 +128,8 @@ def _find_cells(pages: Bytes, usable: int) -> tuple[IntArray, IntArray]:
     size = pages.shape[1]
     counts = pages[:, 3].astype(np.int64) << 8 | pages[:, 4]
     most = int(counts.max())
-    # A cell takes a pointer of 2 bytes and at least 4 of its own: MX_CELL in SQLite's btreeInt.h.
+    # A cell takes a pointer of 2 bytes and at least 4 of its own: MX_CELL of
+    # https://github.com/sqlite/sqlite/blob/master/src/btreeInt.h
     # Only the single page of an empty table has no cells: SQLite calls others malformed.
     if most > (size - 8) // 6 or (len(pages) > 1 and not counts.all()):
         raise Unsupported("a damaged page")

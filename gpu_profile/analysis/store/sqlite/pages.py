@@ -41,8 +41,12 @@ BLOCK = 512
 PART = 4  # blocks in a part: some 10^5 rows
 INTERIOR = 5
 INDEX = (2, 10)  # page types of an index, and of a table WITHOUT ROWID
-DEEPEST = 20  # SQLite's own limit (BTCURSOR_MAX_DEPTH)
-LOCK_BYTE = 1 << 30  # the page with this byte of the file never belongs to a table
+# SQLite calls a deeper tree corrupt: BTCURSOR_MAX_DEPTH of
+# https://github.com/sqlite/sqlite/blob/master/src/btreeInt.h
+DEEPEST = 20
+# The page with this byte of the file never belongs to a table:
+# https://www.sqlite.org/fileformat2.html#the_lock_byte_page
+LOCK_BYTE = 1 << 30
 
 
 class PageReader:

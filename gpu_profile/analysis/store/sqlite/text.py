@@ -4,7 +4,9 @@ from collections.abc import Callable
 from functools import lru_cache, partial
 
 LONGEST_TEXT = 1 << 16  # bytes; the longest names of CUTLASS kernels have some 10^4
-LONGEST_VALUE = 1 << 28  # bytes; SQLite's own limit is 10^9, and it may hold three copies
+# Bytes; SQLite's own limit is 10^9 (https://www.sqlite.org/limits.html), and it may hold three
+# copies.
+LONGEST_VALUE = 1 << 28
 
 
 def text_of(raw: bytes, notes: list[str], longest: int = LONGEST_TEXT) -> str:

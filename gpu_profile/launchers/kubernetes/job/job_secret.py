@@ -23,7 +23,8 @@ from gpu_profile.signals import HungUp
 def make_secret_manifest(job: Job, owner: Object, uid: str) -> Manifest:
     """Return the Secret with the job's variables, owned by the job object.
 
-    Kubernetes deletes it with its owner, whoever deletes that and whenever.
+    Kubernetes deletes it with its owner, whoever deletes that and whenever:
+    https://kubernetes.io/docs/concepts/architecture/garbage-collection/#owners-dependents
     """
     facts = {"apiVersion": owner["apiVersion"], "kind": owner["kind"], "name": job.name}
     return {

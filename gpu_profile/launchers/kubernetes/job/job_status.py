@@ -156,7 +156,11 @@ def _make_running_status(job_pods: Sequence[Object]) -> JobStatus:
 
 
 def _find_lost_pod(job_pods: Sequence[Object]) -> Steps[str]:
-    """Return why waiting is useless: a pod was deleted on a node that does not answer."""
+    """Return why waiting is useless: a pod was deleted on a node that does not answer.
+
+    Kubernetes keeps such a pod until the node comes back or is deleted:
+    https://kubernetes.io/docs/tasks/run-application/force-delete-stateful-set-pod/
+    """
     if any(pod["metadata"].get("deletionTimestamp") for pod in job_pods):
         since = (yield from _get_cluster_time()) - timedelta(seconds=_PATIENCE_S)
         for pod in job_pods:

@@ -89,7 +89,8 @@ class KubernetesObject(LauncherDefaults, ABC):
         return self.cluster.kubectl(
             "logs",
             f"--selector={self.kind.speakers.format(name=name)}",
-            # With a selector kubectl prints 10 lines a pod and follows 5 pods by default.
+            # With a selector kubectl prints 10 lines a pod and follows 5 pods by default:
+            # https://kubernetes.io/docs/reference/kubectl/generated/kubectl_logs
             *("--tail=-1", "--max-log-requests=1000"),
             f"--container={self.kind.container}",
             *flags,

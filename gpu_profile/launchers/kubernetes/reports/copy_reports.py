@@ -54,7 +54,10 @@ _FULL = ("no space left on device", "disk quota exceeded")
 _NO_ROOM = "no space is left in"
 _AGENT = Agent(python=sys.executable)
 Sums = dict[str, str]
-"""`CRC bytes` by file name, as cksum(1) prints them."""
+"""`CRC bytes` by file name, as cksum prints them.
+
+https://pubs.opengroup.org/onlinepubs/9699919799/utilities/cksum.html
+"""
 
 
 def get_container_name(pod: Object) -> str:
