@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from multiprocessing.connection import Connection
 
 MOST_BODY, WORDS = 1 << 20, 400
-PROMPTS = (16, 60, 100, 60, 16, 100, 60, 1900)
+PROMPTS = (16, 60, 100, 60, 16, 100, 60, 3900)
 OUTPUTS = (32, 96)
 
 

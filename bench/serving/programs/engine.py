@@ -6,7 +6,7 @@ Planted causes, of which one at a time is on:
     detokenize    text is made on the thread that launches
     long_prefill  a whole prompt is read in one iteration
     graph_miss    batches above 2 have no CUDA graph
-    small_copies  each number is copied to the GPU alone
+    small_copies  each number of a batch, its sampling parameters too, is copied to the GPU alone
 
 Variants, which are no causes:
 
@@ -23,11 +23,11 @@ from dataclasses import dataclass, field
 
 import torch
 from model import CachedGpt
-from passes import CHUNK, LONGEST, SIZES, SLOTS, Passes
+from passes import CHUNK, LONGEST, ROWS, SIZES, SLOTS, Passes
 
 CAUSES = ("host_gap", "detokenize", "long_prefill", "graph_miss", "small_copies")
 VARIANTS = ("eager", "speculative", "healthy", "elsewhere")
-GAP_S, WORDS = 0.002, 400
+GAP_S, WORDS = 0.002, 1000
 
 
 @dataclass
@@ -174,6 +174,7 @@ class Engine:
         rows = (
             [one.slot for one in decoding] + [SLOTS] * padding,
             [len(one.prompt) + one.issued - 1 for one in decoding] + [0] * padding,
+            *([[0] * (many + padding)] * (ROWS - 2)),
         )
         if self.cause == "speculative":
             self.passes.run(self.passes.draft, size, rows)
@@ -224,7 +225,7 @@ def _read(launched: Launched) -> list[list[int]]:
 
 
 def make_text(token: int) -> str:
-    """A stand-in for a detokenizer: some 0.1 ms of Python."""
+    """A stand-in for a detokenizer: some 0.2 ms of Python."""
     return " ".join(sorted(map(str, range(token % 7, WORDS)), key=len)).upper()
 
 

@@ -8,7 +8,9 @@ from collections.abc import Callable, Sequence
 import torch
 from model import CachedGpt
 
-SLOTS, LONGEST, CHUNK = 16, 2048, 128
+SLOTS, LONGEST, CHUNK, ROWS = 16, 4096, 256, 8
+"""`ROWS` of numbers that a pass over a batch takes: slots, places, and what stands for sampling
+parameters, which the greedy choice does not need."""
 SIZES = (1, 2, 4, 8, 16)
 DRAFTS, DRAFT_LAYERS = 3, 2
 """Tokens that the first layers draft, and all layers verify at once."""
@@ -28,10 +30,10 @@ class Passes:
             return
         self._capture(self.read, CHUNK, (4, CHUNK))
         for size in SIZES:
-            self._capture(self.decode, size, (2, size))
+            self._capture(self.decode, size, (ROWS, size))
             if speculative:
-                self._capture(self.draft, size, (2, size))
-                self._capture(self.verify, size, (2, size))
+                self._capture(self.draft, size, (ROWS, size))
+                self._capture(self.verify, size, (ROWS, size))
 
     @torch.no_grad()
     def _capture(self, run: Pass, size: int, shape: tuple[int, int]) -> None:
@@ -76,15 +78,15 @@ class Passes:
         return chosen
 
     def decode(self, inputs: torch.Tensor) -> torch.Tensor:
-        """The next token of each slot: rows of slots and places."""
-        slots, places = inputs
+        """The next token of each slot."""
+        slots, places = inputs[:2]
         x = self.model(self.last[slots][:, None], slots, places[:, None])
         chosen = self.model.choose(x[:, -1])
         self.last[slots] = chosen
         return chosen
 
     def draft(self, inputs: torch.Tensor) -> torch.Tensor:
-        slots, places = inputs
+        slots, places = inputs[:2]
         drafted = self.drafted[: len(slots)]
         drafted[:, 0] = self.last[slots]
         for number in range(DRAFTS):
@@ -95,7 +97,7 @@ class Passes:
 
     def verify(self, inputs: torch.Tensor) -> torch.Tensor:
         """The number of drafted tokens that hold, and what is chosen behind each, by slot."""
-        slots, places = inputs
+        slots, places = inputs[:2]
         drafted = self.drafted[: len(slots)]
         steps = torch.arange(DRAFTS + 1, device=self.device)
         chosen = self.model.choose(self.model(drafted, slots, places[:, None] + steps))

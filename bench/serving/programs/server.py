@@ -11,7 +11,9 @@ engines in one process. To record one:
     ./inv profile --on host --name healthy -- python3 bench/serving/programs/server.py --out DIR
     ./inv diagnose --run healthy --requests DIR/requests.jsonl
 
-`--window` begins and ends a recording of `--capture-range=cudaProfilerApi` around the turns.
+`--window` begins and ends a recording of `--capture-range=cudaProfilerApi` around each turn: with
+`--capture-range-end=repeat:N` nsys writes a report a turn. Each second round (`--repeat`) takes the
+turns in the reverse order, so that a machine which gets slower favours none.
 """
 
 import argparse
@@ -22,7 +24,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from itertools import pairwise
 from multiprocessing import Pipe
 from multiprocessing.connection import Connection
@@ -34,6 +36,8 @@ from engine import CAUSES, VARIANTS, Engine, Request
 BASE, TWO_MODELS = "base", "two_models"
 TURNS = (BASE, *CAUSES, *VARIANTS, TWO_MODELS)
 IDLE_S = 0.001
+PAUSE_S = 4.0
+"""Between two windows, in which nsys writes a report."""
 
 
 def _start_api() -> tuple[Connection, "subprocess.Popen[bytes]"]:
@@ -82,6 +86,15 @@ def sum_up(lines: Sequence[dict[str, object]]) -> dict[str, object]:
     return found
 
 
+def _choose_engines(engines: Sequence[Engine], name: str) -> Sequence[Engine]:
+    """The engines of a turn, with its cause planted and without a line in their logs."""
+    chosen = engines[1:] if name == TWO_MODELS else engines[:1]
+    for engine in chosen:
+        engine.cause = "" if name in (BASE, TWO_MODELS) else name
+        engine.lines.clear()
+    return chosen
+
+
 def _take_turns(chosen: argparse.Namespace) -> None:
     names = chosen.turns.split(",")
     api, process = _start_api()
@@ -90,20 +103,17 @@ def _take_turns(chosen: argparse.Namespace) -> None:
     if TWO_MODELS in names:
         half = (max(1, chosen.layers // 2), chosen.width)
         engines += [Engine(chosen.device, api.send, not chosen.no_marks, *half) for _ in range(2)]
-    serve_load(engines[:1], api, chosen.warmup, chosen.users)
+    for name in names:
+        serve_load(_choose_engines(engines, name), api, chosen.warmup, chosen.users)
     steps = (chosen.out / "steps.jsonl").open("w")
     asked = (chosen.out / "requests.jsonl").open("w")
     turns = (chosen.out / "turns.jsonl").open("w")
-    stack = ExitStack()
-    stack.enter_context(_window(chosen.window))
     for turn in range(chosen.repeat):
-        for name in names:
-            serving = engines[1:] if name == TWO_MODELS else engines[:1]
-            for engine in serving:
-                engine.cause = "" if name in (BASE, TWO_MODELS) else name
-                engine.lines.clear()
+        for name in names[::-1] if turn % 2 else names:
+            serving = _choose_engines(engines, name)
             start = time.time()
-            answered = serve_load(serving, api, chosen.requests, chosen.users)
+            with _window(chosen.window):
+                answered = serve_load(serving, api, chosen.requests, chosen.users)
             seconds = time.time() - start
             lines = sorted(
                 (line for engine in serving for line in engine.lines), key=lambda one: one["start"]
@@ -115,7 +125,7 @@ def _take_turns(chosen: argparse.Namespace) -> None:
             found = {**named, **sum_up(lines), "tokens_a_second": rate}
             print(json.dumps(found), file=turns, flush=True)
             print(f"{name}: {len(answered)} requests, {rate:.1f} tokens a second", flush=True)
-    stack.close()
+            time.sleep(PAUSE_S if chosen.window else 0)
     api.close()
     process.wait(10)
 
