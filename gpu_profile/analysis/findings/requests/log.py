@@ -24,6 +24,10 @@ _DETAILS = ("ttfts", "itls", "output_lens")
 TensorRT-LLM with the same flags, and SGLang's bench_serving with --output-details. Their start
 times, where there are any, count from the machine's start (time.perf_counter).
 """
+_OF_BENCH = ("start_timestamp", "first_token_timestamp", "end_timestamp", "output_tokens")
+"""Of each request in the list that `trtllm-bench throughput --request_json` writes (TensorRT-LLM
+1.x): ns since the machine's start. Without --streaming the first token has no time (-1).
+"""
 
 
 @dataclass(frozen=True)
@@ -71,6 +75,9 @@ def read_request_log(path: Path) -> RequestLog:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise SettingsError(f"{path} cannot be read as text", FORM) from error
+    bench = _parse_bench(text)
+    if bench:
+        return _read_bench(path, bench)
     documents = list(_parse(path, text))
     if not documents:
         raise SettingsError(f"{path} holds no request", FORM)
@@ -96,11 +103,26 @@ def _parse(path: Path, text: str) -> Iterator[tuple[int, Mapping[str, Any]]]:
 
 
 def _parse_object(text: str) -> Mapping[str, Any] | None:
+    value = _parse_json(text)
+    return value if isinstance(value, dict) else None
+
+
+def _parse_json(text: str) -> object:
+    """The value of a JSON text; None where it is none."""
     try:
-        value = json.loads(text)
+        value: object = json.loads(text)
     except (ValueError, RecursionError):  # RecursionError: thousands of nested brackets
         return None
-    return value if isinstance(value, dict) else None
+    return value
+
+
+def _parse_bench(text: str) -> list[Mapping[str, Any]]:
+    """The requests of trtllm-bench; none where the text is something else."""
+    value = _parse_json(text) if text.lstrip().startswith("[") else None
+    if not isinstance(value, list):
+        return []
+    of_bench = all(isinstance(one, dict) and "start_timestamp" in one for one in value)
+    return value if of_bench else []
 
 
 def _read_lines(path: Path, documents: Sequence[tuple[int, Mapping[str, Any]]]) -> RequestLog:
@@ -163,3 +185,27 @@ def _read_generator(path: Path, document: Mapping[str, Any]) -> RequestLog:
     if not answered:
         raise SettingsError(f"{path}: no request has been answered", "Load the server longer")
     return RequestLog((), tuple(first), tuple(later), rate, len(lengths) - len(answered))
+
+
+def _read_bench(path: Path, requests: Sequence[Mapping[str, Any]]) -> RequestLog:
+    """What trtllm-bench says of its requests."""
+    try:
+        rows = [tuple(_read_seconds(one[key]) for key in _OF_BENCH) for one in requests]
+    except (KeyError, ValueError) as error:
+        hint = "Run trtllm-bench with --streaming, and use the file of its --request_json"
+        raise SettingsError(f"{path}: a request has no time of its first token", hint) from error
+    if not all(_is_told(*row) for row in rows):
+        what = f"{path}: times of a request do not rise, or it has no tokens"
+        raise SettingsError(what, "Use the file as trtllm-bench wrote it")
+    begin, behind = min(start for start, *_ in rows), max(end for _, _, end, _ in rows)
+    betweens = ((end - first) / (many - 1) for _, first, end, many in rows if many > 1)
+    return RequestLog(
+        (),
+        tuple((first - start) / 1e9 for start, first, *_ in rows),
+        tuple(between / 1e9 for between in betweens),
+        sum(tokens for *_, tokens in rows) * 1e9 / max(behind - begin, 1.0),
+    )
+
+
+def _is_told(start: float, first: float, end: float, tokens: float) -> bool:
+    return start <= first <= end and 1 <= tokens <= MOST_TOKENS

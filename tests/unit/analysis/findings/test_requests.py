@@ -18,14 +18,43 @@ from tests.reading import diagnose_reports
 
 LINE = {"id": "a", "arrival": 1.79e9, "first_token": 1.79e9 + 1, "end": 1.79e9 + 3, "tokens": 5}
 GENERATED = {
+    "date": "20261125-080000",
+    "backend": "vllm",
+    "request_rate": "inf",
     "duration": 4.0,
+    "completed": 2,
+    "failed": 1,
+    "total_output_tokens": 8,
     "request_throughput": 0.5,
+    "request_goodput": None,
+    "output_throughput": 2.0,
+    "input_lens": [16, 16, 60],
     "output_lens": [3, 0, 5],
     "ttfts": [0.25, 0.0, 0.75],
     "itls": [[0.01, 0.03], [], [0.02, 0.02, 0.02, 0.02]],
+    "latencies": [0.29, 0.0, 0.83],
+    "start_times": [812.5, 812.5, 813.0],
+    "queue_times": [0.0, 0.0, 0.1],
+    "generated_texts": ["a b c", "", "a b c d e"],
     "errors": ["", "timeout", ""],
+    "mean_ttft_ms": 500.0,
 }
-"""The lists of `vllm bench serve --save-detailed`, and of SGLang's --output-details."""
+"""What `vllm bench serve --save-result --save-detailed` writes, of which SGLang's bench_serving
+--output-details and benchmark_serving of TensorRT-LLM have the same lists."""
+BENCHED = {
+    "id": 7,
+    "num_input_tokens": 128,
+    "error_tokens": 0,
+    "start_timestamp": 7_000_000_000,
+    "first_token_timestamp": 7_250_000_000,
+    "end_timestamp": 8_000_000_000,
+    "decode_iteration": 3,
+    "num_total_output_tokens": 4,
+    "time_to_first_token": 250_000_000,
+    "output": " a b c",
+    "output_tokens": 4,
+}
+"""A request of `trtllm-bench --streaming --request_json`, with some of its computed fields."""
 
 
 @pytest.fixture(scope="module")
@@ -112,9 +141,24 @@ def test_the_output_of_a_load_generator_is_read(lead: str, tmp_path: Path) -> No
     assert "the log does not say when each request came" in "\n".join(facts.to_lines())
 
 
+def test_the_requests_of_trtllm_bench_are_read(tmp_path: Path) -> None:
+    late = {**BENCHED, "first_token_timestamp": 7_500_000_000, "output_tokens": 1}
+    facts = read(tmp_path, json.dumps([BENCHED, late]))
+    assert (facts.count, facts.failed, facts.joined) == (2, 0, 0)
+    assert facts.first_token.median == pytest.approx(375)
+    assert facts.between_tokens.median == pytest.approx(250)
+    assert facts.tokens_a_second == 5
+
+
 @pytest.mark.parametrize(
     ("text", "told"),
     [
+        (json.dumps([{**BENCHED, "first_token_timestamp": -1}]), "no time of its first token"),
+        (json.dumps([{"start_timestamp": 1}]), "no time of its first token"),
+        (json.dumps([{**BENCHED, "end_timestamp": 1}]), "times of a request do not rise"),
+        (json.dumps([{**BENCHED, "output_tokens": 0}]), "times of a request do not rise"),
+        (json.dumps([{**BENCHED, "output_tokens": 1e308}]), "times of a request do not rise"),
+        (json.dumps([BENCHED, 1]), "line 1 of"),
         ("", "holds no request"),
         ("[1]", "line 1 of"),
         (json.dumps(LINE) + "\n{", "line 2 of"),
