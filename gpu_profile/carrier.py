@@ -1,4 +1,7 @@
-"""The carrier of a job: a directory with nsys, a Python and our agent, for images without them."""
+"""The carrier of a job: a directory with nsys, a Python and our agent, for images without them.
+
+A job that torch.profiler records needs our agent alone, which the image's own Python runs.
+"""
 
 from dataclasses import dataclass
 
@@ -19,9 +22,13 @@ class Carrier:
     digest: str = ""
     glibc: str = ""
     directory: str = CARRIED_TO
+    is_agent: bool = False
+    """Whether `source` is the directory of our agent on this machine, and nothing else comes."""
 
     @property
     def python(self) -> str:
+        if self.is_agent:
+            return "python3"
         return f"{self.directory}/carrier/bin/python3"
 
     @property
@@ -34,10 +41,23 @@ class Carrier:
         return f"{self.directory}/agent/carried.py"
 
     @property
-    def profile(self) -> tuple[str, ...]:
-        """The words in front of profile.py's options, in place of `python3 /profile.py`.
+    def agent(self) -> str:
+        return f"{self.directory}/agent"
+
+    @property
+    def start(self) -> tuple[str, ...]:
+        """The words that start the Python.
 
         `-E`: an image's PYTHONHOME and PYTHONPATH are of its own Python.
         """
-        script = f"{self.directory}/agent/profile_ranks.py"
-        return (self.python, "-E", script, f"--nsys={self.nsys}")
+        return (self.python,) if self.is_agent else (self.python, "-E")
+
+    @property
+    def profile(self) -> tuple[str, ...]:
+        """The words in front of profile.py's options, in place of `python3 /profile.py`."""
+        return (*self.start, f"{self.agent}/profile_ranks.py", *self.nsys_words)
+
+    @property
+    def nsys_words(self) -> tuple[str, ...]:
+        """The option that names nsys to our agent; none without one."""
+        return () if self.is_agent else (f"--nsys={self.nsys}",)

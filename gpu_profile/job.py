@@ -125,6 +125,11 @@ class Job:
     """nsys and our agent for an image that has neither; None where the job has its own."""
 
     @property
+    def is_by_torch(self) -> bool:
+        """Whether the program's own torch.profiler records it, and no nsys."""
+        return self.profile is not None and self.profile.tool == "torch"
+
+    @property
     def profile_words(self) -> tuple[str, ...]:
         """The words that start profile.py in a container or pod, before its options."""
         return self.carrier.profile if self.carrier else ("python3", "/profile.py")

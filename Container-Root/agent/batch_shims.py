@@ -62,7 +62,9 @@ class ShimSettings(NamedTuple):
         return [*python, "-E", str(_AGENT / "profile_ranks.py"), *ours, *self.options, "--"]
 
     def find_nsys(self) -> str:
-        """Return the nsys of this node, or "" where there is none."""
+        """Return the nsys of this node, or "" where there is none. torch.profiler needs none."""
+        if "--with=torch" in self.options:
+            return "nsys"
         named = self.nsys if self.nsys.startswith("/") else ""
         if named and Path(named).exists():
             return named

@@ -3,6 +3,7 @@
 import dataclasses
 import json
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from gpu_profile.carrier import CARRIED_TO, Carrier
@@ -10,10 +11,12 @@ from gpu_profile.command import ENGINE, Result, Steps, make_command, make_engine
 from gpu_profile.declared.image_ref import ImageRef
 from gpu_profile.engine import container, engine_answers
 from gpu_profile.errors import Refusal, ToolError, explain_refusal
-from gpu_profile.job import Job
+from gpu_profile.job import Job, Mount
 
 LABEL = "gpu-profile.carrier"
 _ALONE = ("--rm", "--pull=never", "--network=none")
+_NO_PROGRAM = frozenset({126, 127})
+"""What `docker run` exits with where the entrypoint cannot be started."""
 _BUILD = "`invoke build` with INSTALL_CARRIER=true makes one that does"
 _REFUSALS = (
     Refusal("exec format error", ToolError, "Build the carrier's image on such a machine"),
@@ -86,9 +89,26 @@ def mount_options(carrier: Carrier, program: str = "") -> tuple[str, ...]:
 
     It starts `program`, by default the carrier's Python.
     """
+    entrypoint = f"--entrypoint={program or carrier.python}"
+    if carrier.is_agent:
+        mount = Mount(source=Path(carrier.source), target=carrier.agent, read_only=True)
+        return (container.mount_option(mount), entrypoint)
     place = f"source={carrier.source},target={carrier.directory}"
-    mount = f"--mount=type=volume,{place},readonly,volume-nocopy"
-    return (mount, f"--entrypoint={program or carrier.python}")
+    return (f"--mount=type=volume,{place},readonly,volume-nocopy", entrypoint)
+
+
+def bring_agent(agent: Path, image: ImageRef) -> Steps[Carrier]:
+    """Return the carrier of our agent alone, for an image whose Python runs it.
+
+    Raises ToolError for an image with no such Python.
+    """
+    words = (ENGINE, "run", *_ALONE, "--entrypoint=python3", str(image))
+    asked = yield make_command(*words, "-c", "import sys; sys.exit(sys.version_info < (3, 8))")
+    if asked.returncode in {1, *_NO_PROGRAM}:
+        what = f"{image} has no python3 of 3.8 or newer, by which --with torch records"
+        raise ToolError(what, "Name the image in which the PyTorch program runs")
+    engine_answers.check_engine_result(asked, f"asking {image} for its Python")
+    return Carrier(source=str(agent), is_agent=True)
 
 
 def check_container(carrier: Carrier, image: ImageRef, options: Sequence[str]) -> Steps[None]:

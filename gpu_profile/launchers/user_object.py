@@ -49,6 +49,8 @@ _SCRIPT = f"{CARRIED_TO}/agent/run_container.py"
 def _make_question(job: Job) -> list[str]:
     """Return the command of the pod that asks nsys for its options."""
     carrier = job.carrier
+    if job.is_by_torch:
+        return ["sh", "-c", nsys_probe.ASK_TORCH]
     if carrier is None:
         script = AGENT if is_armed(job) else _SCRIPT
         return ["sh", "-c", f"[ -e {script} ] || exit 127; exec nsys profile --help"]

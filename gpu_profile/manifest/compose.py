@@ -112,7 +112,7 @@ class ComposeService:
         if self.facts.get("read_only") and not self._has_temporary():
             service["tmpfs"] = ["/tmp"]
         override: dict[str, Any] = {"services": {self.name: service}}
-        if job.carrier:
+        if job.carrier and not job.carrier.is_agent:
             override["volumes"] = {job.carrier.source: {"external": True}}
         return yaml.safe_dump(override, sort_keys=False, width=1 << 20)
 
@@ -138,6 +138,9 @@ def _quote(word: str) -> str:
 def _mount_carrier(job: Job) -> list[dict[str, Any]]:
     if job.carrier is None:
         return []
+    if job.carrier.is_agent:
+        place = {"source": job.carrier.source, "target": job.carrier.agent}
+        return [{"type": "bind", **place, "read_only": True}]
     return [
         {
             "type": "volume",

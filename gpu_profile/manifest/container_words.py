@@ -15,7 +15,7 @@ def make_container_words(
     """
     python, nsys = ["python3"], list[str]()
     if job.carrier:
-        python, nsys = [job.carrier.python, "-E"], [f"--nsys={job.carrier.nsys}"]
+        python, nsys = [*job.carrier.start], [*job.carrier.nsys_words]
     return (
         *python,
         f"{CARRIED_TO}/agent/run_container.py",

@@ -24,7 +24,7 @@ from gpu_profile.engine import (
 )
 from gpu_profile.errors import SettingsError
 from gpu_profile.image import embedded_base
-from gpu_profile.job import FINALISE_S, REPORTS_INSIDE, Job, Mount, NsysPlan
+from gpu_profile.job import FINALISE_S, REPORTS_INSIDE, TOOLS, Job, Mount, NsysPlan, Tool
 from gpu_profile.job_status import JobState, JobStatus
 from gpu_profile.launcher import Carrying, ImageFrom, LauncherDefaults, Repair
 from gpu_profile.launchers.agent import job_directory, windows
@@ -57,6 +57,7 @@ class DockerLauncher(LauncherDefaults):
     reports_inside: ClassVar[str] = REPORTS_INSIDE
     one_node: ClassVar[bool] = True
     carrying: ClassVar[Carrying] = Carrying.VOLUME
+    tools: ClassVar[frozenset[Tool]] = frozenset(TOOLS)
     drills: ClassVar[bool] = True
     image: ImageRef
     report_dir: Path
@@ -110,18 +111,23 @@ class DockerLauncher(LauncherDefaults):
         return (yield from image_programs.get_image_id(str(self.image)))
 
     def carry(self, job: Job, *, wanted: bool) -> Steps[Job]:
-        """Return a job of an image that is not ours with nsys in a volume."""
+        """Return a job of an image that is not ours with nsys in a volume.
+
+        Where torch.profiler records, any image's job gets our agent, and runs it by its Python.
+        """
         ours = self.carrier_image or self.image
-        if str(ours) == str(self.image) and not wanted:
+        if str(ours) == str(self.image) and not wanted and not job.is_by_torch:
             return job
         config = yield from carrier_volume.read_config(self.image)
-        if not wanted and carrier_volume.is_ours(config):
+        if job.is_by_torch:
+            carrier = yield from carrier_volume.bring_agent(self.agent.root, self.image)
+        elif not wanted and carrier_volume.is_ours(config):
             return job
-        carrier = yield from carrier_volume.fill_volume(ours)
-        yield from carrier_volume.check_container(carrier, self.image, self.options)
-        if self.service:  # its command has the image's entrypoint already
-            return replace(job, carrier=carrier)
-        return carrier_volume.carry(job, carrier, config)
+        else:
+            carrier = yield from carrier_volume.fill_volume(ours)
+            yield from carrier_volume.check_container(carrier, self.image, self.options)
+        # The command of a service has the image's entrypoint already.
+        return carrier_volume.carry(job, carrier, {} if self.service else config)
 
     def probe(self, job: Job) -> Steps[str]:
         if job.carrier:

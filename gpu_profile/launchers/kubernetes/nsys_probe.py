@@ -2,6 +2,7 @@
 
 import re
 
+from gpu_profile.carrier import CARRIED_TO
 from gpu_profile.command import Result, Steps
 from gpu_profile.errors import GpuProfileError, JobError, NoNsysError
 from gpu_profile.job import Job
@@ -24,6 +25,8 @@ _ASK_OURS = "[ -e /profile.py ] || exit 127; exec nsys profile --help"
 _TOO_OLD = 95
 """Exit code of the pod if its image is of ours and cannot record on demand."""
 _ASK_ARMED = f"[ ! -e /profile.py ] || [ -e {AGENT} ] || exit {_TOO_OLD}; {_ASK_OURS}"
+ASK_TORCH = f"[ -e {CARRIED_TO}/agent/torch_recording.py ] || exit 127"
+"""An image of ours from before 2026-11-25, and any other, has no such file."""
 _MISSING = re.compile(r"exit code 127\b|not found|no such file")
 _OTHER_MACHINE = "exec format error"
 _CARRIED = "It takes bash, glibc 2.29 or newer, and an image of ours that the nodes can pull"
@@ -32,6 +35,8 @@ _CHECK = "Check the image, and what the cluster lets run: `invoke doctor --on mp
 
 def _make_question(job: Job) -> list[str]:
     """Return the command of the pod. Pods of a job with a carrier need bash for their script."""
+    if job.is_by_torch:
+        return ["/bin/bash" if job.carrier else "sh", "-c", ASK_TORCH]
     if not job.carrier:
         return ["sh", "-c", _ASK_ARMED if is_armed(job) else _ASK_OURS]
     words = (job.carrier.python, "-E", job.carrier.checker, "help", job.carrier.directory)

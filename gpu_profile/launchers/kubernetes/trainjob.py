@@ -57,7 +57,8 @@ class TrainJobLauncher(KubernetesJob):
         """
         yield from ()
         if wanted:
-            what = f"{job.image} has no nsys, and a TrainJob cannot add an init container"
+            lacking = "agent of ours" if job.is_by_torch else "nsys"
+            what = f"{job.image} has no {lacking}, and a TrainJob cannot add an init container"
             raise SettingsError(
                 f"{what} to its runtime", "Use --on pytorchjob, or an image of ours"
             )

@@ -15,7 +15,7 @@ from gpu_profile.declared.slurm_settings import SlurmSettings
 from gpu_profile.doctor.host import check_host
 from gpu_profile.engine.carried_directory import bring_directory
 from gpu_profile.errors import GpuProfileError, SettingsError
-from gpu_profile.job import Job, NsysPlan
+from gpu_profile.job import TOOLS, Job, NsysPlan, Tool
 from gpu_profile.job_status import JobState, JobStatus
 from gpu_profile.launcher import Carrying, ImageFrom
 from gpu_profile.launchers.agent import job_directory, windows
@@ -50,6 +50,7 @@ class SlurmLauncher(Scripted):
     one_node: ClassVar[bool] = False
     drills: ClassVar[bool] = True
     carrying: ClassVar[Carrying] = Carrying.BIND_MOUNT
+    tools: ClassVar[frozenset[Tool]] = frozenset(TOOLS)
     one_task_per_gpu: ClassVar[bool] = True
     possible_images: ClassVar[frozenset[ImageFrom]] = frozenset(
         {ImageFrom.NOWHERE, ImageFrom.SETTINGS}

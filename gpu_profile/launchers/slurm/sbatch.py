@@ -136,7 +136,8 @@ class Script:
         return "\n".join(part for part in parts if part)
 
     def _finds_nsys(self, job: Job) -> bool:
-        return job.profile is not None and not self.container.image and not job.carrier
+        is_by_nsys = job.profile is not None and not job.is_by_torch
+        return is_by_nsys and not self.container.image and not job.carrier
 
     def _directives(self, job: Job, directory: str) -> Iterable[str]:
         if "%" in directory:

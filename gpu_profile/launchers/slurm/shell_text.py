@@ -8,7 +8,7 @@ ln -sfn "${{run##*/}}" "${{run%/*}}/$SLURM_JOB_ID"
 # A requeued job keeps what its attempt before has recorded.
 if [ "${{SLURM_RESTART_COUNT:-0}}" -gt 0 ]; then
     mkdir -p "$run/attempt-$SLURM_RESTART_COUNT"
-    mv "$run"/*.nsys-rep "$run"/*.qdstrm "$run"/*.steps.json \\
+    mv "$run"/*.nsys-rep "$run"/*.qdstrm "$run"/*.steps.json "$run"/*.pt.trace.json.gz \\
         "$run/attempt-$SLURM_RESTART_COUNT/" 2>/dev/null
 fi
 rm -f "$run/ended"

@@ -39,7 +39,9 @@ def profile(options: ProfileOptions) -> None:
         raise SettingsError("--baseline waits for two runs", "Leave out --detach")
     settings = with_image(apply_version(load_settings(options)), options.image)
     if options.manifest:
-        _profile_file(open_file(options, settings), options, settings)
+        file = open_file(options, settings)
+        refuse_tool(options, file.launcher, settings.annotate)
+        _profile_file(file, options, settings)
         return
     refuse_without_manifest(options)
     launcher = launcher_of(settings.launcher, settings)
@@ -112,8 +114,8 @@ def show_plan(job: Job, launcher: Launcher, *, carry: bool) -> None:
     The job's own nsys is not asked, because that would run something; nor is its image, whether it
     has one: `carry` says so.
     """
-    if carry:
-        commands, job = process.plan_value(launcher.carry(job, wanted=True))
+    if carry or job.is_by_torch:
+        commands, job = process.plan_value(launcher.carry(job, wanted=carry))
         show_commands(commands)
     spec = job.profile or ProfileSpec()
     if spec.tool == "nsys":

@@ -23,9 +23,8 @@ def refuse_tool(options: ProfileOptions, launcher: Launcher, annotate: Annotate)
     for option in options.list_options():
         if option.field in ours and options.value_of(option) != option.default:
             _refuse(f"--{option.name} is nsys'")
-    for name in ("carry", "manifest"):
-        if getattr(options, name):
-            _refuse(f"--{name} brings nsys")
+    if options.carry:
+        _refuse("--carry brings nsys")
     if annotate == "none":
         _refuse("--annotate none leaves nothing that could start torch.profiler")
     if annotate == "ops":

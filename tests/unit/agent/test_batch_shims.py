@@ -83,6 +83,8 @@ def test_a_start_that_is_not_recorded_is_told_why() -> None:
     whys = [plain.explain_unrecorded(*start) for start in ((2, "nsys"), (1, ""), (0, "nsys"))]
     assert whys == ["", "no nsys on this node", "999 starts came before it"]
     assert armed.explain_unrecorded(1, "nsys") == ""
+    by_torch = plain._replace(nsys="/nowhere/nsys", options=["--with=torch"])
+    assert by_torch.explain_unrecorded(1, by_torch.find_nsys()) == ""
     assert armed.explain_unrecorded(2, "nsys").endswith("reaches the first start alone")
 
 

@@ -11,7 +11,8 @@ from gpu_profile import process
 from gpu_profile.command import Command, Result, Steps
 from gpu_profile.declared.image_ref import ImageRef
 from gpu_profile.errors import ToolError
-from gpu_profile.job import Job, NsysPlan, Resources
+from gpu_profile.job import Job, NsysPlan, ProfileSpec, Resources
+from gpu_profile.launchers.agent.job_directory import AGENT
 from gpu_profile.launchers.docker.launcher import DockerLauncher
 
 OURS, THEIRS = ImageRef(name="gpu-profile", tag="v1"), ImageRef(name="theirs", tag="1")
@@ -141,3 +142,29 @@ def test_reports_are_taken_out_of_the_container_s_folder(tmp_path: Path) -> None
     assert [path.name for path in folder.iterdir()] == ["trace.json"]
     export = LAUNCHER.export("train-1", tmp_path / "rank0.h.nsys-rep", tmp_path / "x.sqlite")
     assert "gpu-profile:v1 nsys export" in str(export)
+
+
+BY_TORCH = dataclasses.replace(JOB, profile=ProfileSpec(tool="torch"))
+
+
+@pytest.mark.parametrize("launcher", [LAUNCHER, dataclasses.replace(LAUNCHER, image=OURS)])
+def test_torch_profiler_takes_our_agent_to_any_image_and_no_nsys(launcher: DockerLauncher) -> None:
+    answers = config(Entrypoint=["/enter.sh"]), DONE
+    commands, job = answer(launcher.carry(BY_TORCH, wanted=False), *answers)
+    assert f"--network=none --entrypoint=python3 {launcher.image} -c" in str(commands[1])
+    _, run = map(str, process.plan(launcher.submit(job, NsysPlan(options=()))))
+    assert f"--mount=type=bind,source={AGENT},target=/opt/gpu-profile/agent,readonly" in run
+    assert run.endswith(
+        f" --entrypoint=python3 --shm-size=1g {launcher.image}"
+        " /opt/gpu-profile/agent/profile_ranks.py --ranks=all --output=/wd/train-1 --with=torch"
+        " -- /enter.sh python train.py"
+    )
+
+
+@pytest.mark.parametrize("code", [1, 126, 127])
+def test_an_image_whose_python_cannot_run_our_agent_is_refused(code: int) -> None:
+    steps = LAUNCHER.carry(BY_TORCH, wanted=False)
+    next(steps)
+    steps.send(THEIR_CONFIG)
+    with pytest.raises(ToolError, match=r"theirs:1 has no python3 of 3\.8 or newer"):
+        steps.send(Result(returncode=code))

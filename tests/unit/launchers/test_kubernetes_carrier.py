@@ -1,5 +1,7 @@
 """nsys by an init container, for pods of an image that is not ours."""
 
+import dataclasses
+
 import pytest
 
 from gpu_profile import process
@@ -7,7 +9,8 @@ from gpu_profile.command import Command, Result, Steps
 from gpu_profile.declared.image_ref import ImageRef
 from gpu_profile.declared.object_kinds import KINDS
 from gpu_profile.errors import GpuProfileError, JobError, NoNsysError, SettingsError
-from gpu_profile.job import Job, NsysPlan, Resources
+from gpu_profile.job import Job, NsysPlan, ProfileSpec, Resources
+from gpu_profile.kubernetes.injector_charts import find_generation
 from gpu_profile.kubernetes.kubectl import KubernetesCluster
 from gpu_profile.launchers.kubernetes.job.job import KubernetesJob
 from gpu_profile.launchers.kubernetes.mpijob import MpiJobLauncher
@@ -102,3 +105,26 @@ def test_the_probe_of_a_carried_job_checks_what_its_pods_need() -> None:
     assert command[0] == "/bin/bash", "the script of the job's pods needs it"
     assert command[-2:] == ["help", "/opt/gpu-profile"]
     assert spec["initContainers"][0]["image"] == OURS
+
+
+def by_torch(job: Job) -> Job:
+    return dataclasses.replace(job, profile=ProfileSpec(tool="torch"))
+
+
+def test_pods_that_torch_profiler_records_are_asked_for_our_agent() -> None:
+    own = make_probe_manifest("probe", by_torch(JOB), OPTIONS)["spec"]["containers"][0]
+    agent = "[ -e /opt/gpu-profile/agent/torch_recording.py ] || exit 127"
+    assert own["command"] == ["sh", "-c", agent]
+    spec = make_probe_manifest("probe", by_torch(carried(PyTorchJobLauncher)[1]), OPTIONS)["spec"]
+    assert spec["containers"][0]["command"] == ["/bin/bash", "-c", agent]
+    assert spec["initContainers"][0]["image"] == OURS
+
+
+def test_torch_profiler_is_refused_where_pods_cannot_have_our_agent() -> None:
+    options = dataclasses.replace(OPTIONS, injector=find_generation("devtools"))
+    injected = PyTorchJobLauncher(cluster=CLUSTER, options=options)
+    with pytest.raises(SettingsError, match="KUBE_INJECTOR brings nsys to pods"):
+        process.plan(injected.probe(by_torch(JOB)))
+    trainjob = TrainJobLauncher(cluster=CLUSTER, options=OPTIONS)
+    with pytest.raises(SettingsError, match="theirs:1 has no agent of ours, and a TrainJob"):
+        process.drive(trainjob.carry(by_torch(JOB), wanted=True))

@@ -130,3 +130,18 @@ def test_a_service_that_starts_nothing_is_refused() -> None:
     empty = dataclasses.replace(service(), image=Entrypoint(entrypoint=(), cmd=()))
     with pytest.raises(SettingsError, match=r"service train of compose\.yaml starts no command"):
         empty.make_override(JOB, PLAN, REPORTS, "run")
+
+
+def test_a_service_that_torch_profiler_records_gets_our_agent_alone() -> None:
+    carrier = Carrier(source="/agent", is_agent=True)
+    job = dataclasses.replace(JOB, carrier=carrier, profile=ProfileSpec(tool="torch"))
+    plan = NsysPlan(options=())
+    text = service(command=["python", "train.py"]).make_override(job, plan, REPORTS, "run")
+    added = yaml.safe_load(text)
+    ours = added["services"]["train"]
+    assert ours["entrypoint"][:2] == ["python3", "/opt/gpu-profile/agent/run_container.py"]
+    assert "--with=torch" in ours["entrypoint"]
+    assert "nsys" not in text
+    mount = {"source": "/agent", "target": "/opt/gpu-profile/agent"}
+    assert ours["volumes"][1] == {"type": "bind", **mount, "read_only": True}
+    assert "volumes" not in added

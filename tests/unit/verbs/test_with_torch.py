@@ -10,7 +10,6 @@ from tests.invoked import invoke, reporting_here
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        ("--on=docker", "--with torch is for jobs of --on host or ssh. Leave it out for docker"),
         ("--on=host --trace=cuda", "--trace is nsys', and --with torch records without nsys"),
         ("--on=host --preset=full", "--preset is nsys'"),
         ("--on=host --gpu-metrics", "--gpu-metrics is nsys'"),
@@ -36,3 +35,35 @@ def test_a_plan_asks_no_nsys(tmp_path: Path) -> None:
     assert first == "# recorded: steps 4 to 7"
     assert '"--with=torch"' in done.stdout
     assert "nsys" not in done.stdout.replace('"nsys": ""', "").replace(str(tmp_path), "")
+
+
+MANIFEST = """\
+apiVersion: batch/v1
+kind: Job
+metadata: {name: train}
+spec:
+  template:
+    spec:
+      restartPolicy: Never
+      containers: [{name: a, image: "i:1", command: [python3, train.py]}]
+"""
+
+
+def test_pods_of_a_manifest_are_started_by_our_agent(tmp_path: Path) -> None:
+    (tmp_path / "job.yaml").write_text(MANIFEST)
+    words = ("profile", "--with=torch", "--dry-run", "--manifest=job.yaml")
+    done = invoke(*words, directory=reporting_here(tmp_path))
+    assert done.returncode == 0, done.stderr
+    assert "# our agent: the image's own; an init container brings ours" in done.stdout
+    assert "--with=torch" in done.stdout
+    refused = invoke(*words, "--trace=cuda", directory=tmp_path)
+    assert (refused.returncode, refused.stdout) == (2, "")
+    assert "--trace is nsys'" in refused.stderr
+
+
+def test_a_script_of_slurm_looks_for_no_nsys(tmp_path: Path) -> None:
+    words = ("profile", "--with=torch", "--gpus=0", "--on=slurm", "--dry-run", "--", "x")
+    done = invoke(*words, directory=reporting_here(tmp_path))
+    assert done.returncode == 0, done.stderr
+    assert "--with=torch" in done.stdout
+    assert "nsys=$(" not in done.stdout

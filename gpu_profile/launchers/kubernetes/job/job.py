@@ -111,6 +111,9 @@ class KubernetesJob(KubernetesObject):
     def probe(self, job: Job) -> Steps[str]:
         """Return nsys' help text; with an injector a typical one, since it brings its own nsys."""
         if self.options.injector:
+            if job.is_by_torch:
+                what = "KUBE_INJECTOR brings nsys to pods, and --with torch records without it"
+                raise SettingsError(what, "Unset it")
             return TYPICAL_HELP
         return (yield from nsys_probe.ask_for_help(self.cluster, job, self.options))
 

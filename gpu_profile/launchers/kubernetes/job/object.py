@@ -10,7 +10,7 @@ from gpu_profile.carrier import Carrier
 from gpu_profile.command import Command, Steps
 from gpu_profile.declared.check import Check
 from gpu_profile.errors import JobError, SettingsError
-from gpu_profile.job import Job, NsysPlan
+from gpu_profile.job import TOOLS, Job, NsysPlan, Tool
 from gpu_profile.job_status import JobStatus
 from gpu_profile.kubernetes import pods
 from gpu_profile.kubernetes.kubectl import KubernetesCluster, Object, check_kubectl_result, split_id
@@ -41,6 +41,7 @@ class KubernetesObject(LauncherDefaults, ABC):
     exports_in_job: ClassVar[bool] = True
     one_node: ClassVar[bool] = False
     carrying: ClassVar[Carrying] = Carrying.INIT_CONTAINER
+    tools: ClassVar[frozenset[Tool]] = frozenset(TOOLS)
     cluster: KubernetesCluster
     options: PodOptions
 

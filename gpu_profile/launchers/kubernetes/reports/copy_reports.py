@@ -35,7 +35,7 @@ for _ in $(seq {_SETTLE_S}); do
   [ "$busy" ] || break
   sleep 1
 done
-cksum -- *.nsys-rep *.qdstrm *.steps.json 2>/dev/null
+cksum -- *.nsys-rep *.qdstrm *.steps.json *.pt.trace.json.gz 2>/dev/null
 true"""
 _EXPORT = f"""PATH=$PATH:{CARRIED_TO}/carrier/bin
 umask 077

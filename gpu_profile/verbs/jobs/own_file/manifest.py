@@ -77,7 +77,9 @@ def show_difference(job: Job, plan: NsysPlan, launcher: ManifestLauncher) -> Non
     for container in target.containers:
         print(f"# {target.title}: {container.describe()}")
     if job.carrier is None:
-        print("# nsys: the image's own; an init container brings ours where it has none (--carry)")
+        what = "our agent" if job.is_by_torch else "nsys"
+        how = "" if job.is_by_torch else " (--carry)"
+        print(f"# {what}: the image's own; an init container brings ours where it has none{how}")
     if place := launcher.name_place(job.name):
         print(f"# reports come here, and stay in {place}")
     print(launcher.edit_manifest(job, plan).difference, end="")
