@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 _ANONYMOUS = re.compile(r"(<unnamed>|\(anonymous namespace\)|\{anonymous\})::")
 _FUNCTION = re.compile(r"~?[A-Za-z_][\w:]*[<(]")
+_MANGLED = re.compile(r"(?:St|L|K)?([1-9]\d{0,3})")
 _OPEN, _CLOSE = "<([{", ">)]}"
 _WORD = re.compile(r"[A-Za-z_]\w*(?!\w|::(?!operator\b)[A-Za-z_])")
 _TYPES = frozenset(
@@ -60,8 +61,11 @@ def shorten_name(text: str, width: int) -> str:
 def split_name(text: str) -> tuple[str, str]:
     """Return (function without namespaces, template arguments), or ("", "") if it is no function.
 
-    `void at::native::reduce_kernel<128, 4>(T3)` gives ("reduce_kernel", "128, 4").
+    `void at::native::reduce_kernel<128, 4>(T3)` gives ("reduce_kernel", "128, 4"). Of a mangled
+    name only the function is read.
     """
+    if text.startswith("_Z"):
+        return _read_mangled(text), ""
     plain = _ANONYMOUS.sub("", text[:_MOST_CHARACTERS]).removeprefix("void ")
     if not _FUNCTION.match(plain):
         return "", ""
@@ -78,6 +82,22 @@ def split_name(text: str) -> tuple[str, str]:
         if depth == 1 and character == "<":
             arguments = ""
     return name.rpartition("::")[2], arguments
+
+
+def _read_mangled(text: str) -> str:
+    """The function of `_ZN7cutlass6KernelI…`: the last of its names; of `_Z5relaxPKf` the only one.
+
+    Kineto leaves names of more than 1,024 characters as they are, and nsys demangles them:
+    https://itanium-cxx-abi.github.io/cxx-abi/abi.html#mangling-structure
+    """
+    is_nested = text.startswith("_ZN")
+    name, place = "", len("_ZN") if is_nested else len("_Z")
+    while match := _MANGLED.match(text, place):
+        place = match.end() + int(match[1])
+        name = text[match.end() : place]
+        if not is_nested:
+            break
+    return name
 
 
 def telling_words(arguments: str) -> list[str]:

@@ -66,3 +66,28 @@ def test_names_that_differ_stay_different(names: list[str]) -> None:
 @pytest.mark.parametrize("name", ["x<" * 50_000, "f<" + "word, " * 50_000, "<" * 99, ">" * 99])
 def test_a_crafted_name_is_cut_all_the_same(name: str) -> None:
     assert len(shorten_name(name, 40)) <= 40
+
+
+@pytest.mark.parametrize(
+    ("by_nsys", "by_kineto", "function"),
+    [
+        (
+            "void at::native::<unnamed>::CatArrayBatchedCopy<at::native::<unnamed>::OpaqueType<"
+            "(unsigned int)4>, unsigned int, (int)4>(T1 *, T2)",
+            "void at::native::(anonymous namespace)::CatArrayBatchedCopy<at::native::(anonymous "
+            "namespace)::OpaqueType<4u>, unsigned int, 4>(unsigned int*, int)",
+            "CatArrayBatchedCopy",
+        ),
+        (
+            "void cutlass__5x_cudnn::Kernel<cutlass__5x_cudnn::conv::kernel::Implicit<(int)64>>"
+            "(T1::Params)",
+            "_ZN17cutlass__5x_cudnn6KernelINS_4conv6kernel8ImplicitILi64EEEEvNT_6ParamsE",
+            "Kernel",
+        ),
+        ("relax(Args<(int)4>)", "_Z5relax4ArgsILi4EE", "relax"),
+    ],
+)
+def test_a_kernel_has_one_function_whoever_recorded_it(
+    by_nsys: str, by_kineto: str, function: str
+) -> None:
+    assert split_name(by_nsys)[0] == split_name(by_kineto)[0] == function

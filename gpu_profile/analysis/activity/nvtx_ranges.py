@@ -162,8 +162,10 @@ def _load_domains(database: Database, process: int) -> dict[int, str]:
 
 
 def normal_name(name: str) -> str:
-    """The name with each number replaced by "#": `step 12` and `step 13` are both "step #"."""
-    return re.sub(r"\d+", "#", name)
+    """The name with each number replaced by "#": `step 12` and `step 13` are both "step #", and so
+    is `step #12`.
+    """
+    return re.sub(r"#?\d+", "#", name)
 
 
 def find_innermost(ranges: Ranges, thread: IntArray, time: IntArray) -> IntArray:
