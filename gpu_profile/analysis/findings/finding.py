@@ -4,6 +4,8 @@ import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 
+SHOWN_MS = 0.005
+"""Less time is "0.00 ms" in a text."""
 _LONE_RANK = (
     (re.compile(r"(^|: )rank 0: "), r"\1"),
     (re.compile(r"; most on rank 0, (\d+ %)"), r" (\1)"),

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from gpu_profile.analysis.findings.facts.rare_pauses import PauseTimes
-from gpu_profile.analysis.findings.finding import Finding, format_ranks
+from gpu_profile.analysis.findings.finding import SHOWN_MS, Finding, format_ranks
 from gpu_profile.analysis.findings.table import RULES
 from gpu_profile.analysis.findings.view import View
 from gpu_profile.analysis.replay.changes import Apply, Change, combine
@@ -226,9 +226,10 @@ def _find_edit(finding: Finding) -> Apply | None:
 
 
 def _add_line(finding: Finding, other: Finding, left_ms: float) -> Finding:
+    more = f"{left_ms:.2f} ms a step" if left_ms >= SHOWN_MS else "nothing"
     line = (
         f"the same loss as {other.kind} on {format_ranks(other.ranks)}: when that is gone, this "
-        f"gains {left_ms:.2f} ms a step more"
+        f"gains {more} more"
     )
     return replace(finding, evidence=(*finding.evidence, line))
 

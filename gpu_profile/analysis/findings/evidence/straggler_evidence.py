@@ -13,7 +13,7 @@ def list_evidence(suspects: Suspects, excess: dict[str, float]) -> tuple[str, ..
     wait = float(np.mean([view.ms("wait") for view in suspects.others]))
     move = float(np.mean([view.ms("transfer") for view in suspects.others]))
     lag, at = suspects.worst
-    more = ", ".join(f"{name} {value:+.2f} ms" for name, value in excess.items())
+    more = ", ".join(f"{name} {round(value, 2) + 0.0:+.2f} ms" for name, value in excess.items())
     return (
         f"{late} arrived last in {suspects.last} of {suspects.total} collectives",
         f"{others}: exposed collectives are {wait:.2f} ms a step of wait and {move:.2f} ms of "

@@ -14,7 +14,7 @@ from gpu_profile.analysis.findings.facts.copies import (
     CopyTime,
     sum_copies,
 )
-from gpu_profile.analysis.findings.finding import Finding, Judgement, format_ranks
+from gpu_profile.analysis.findings.finding import SHOWN_MS, Finding, Judgement, format_ranks
 from gpu_profile.analysis.findings.places import find_longest_gap
 from gpu_profile.analysis.findings.rule import FindingRow, FindingRule
 from gpu_profile.analysis.findings.view import LEAST_FREQUENCY, RankView, View
@@ -82,7 +82,7 @@ def _held_lines(view: View[PageableCopies]) -> list[str]:
     return [
         f"rank {view.rank}: {name} held the host {view.mean(call.held) / 1e6:.2f} ms a step"
         for name, call in sorted(view.fact.calls.items())
-        if call.copies
+        if call.copies and view.mean(call.held) >= SHOWN_MS * 1e6
     ]
 
 
