@@ -105,9 +105,8 @@ def _list_bars(side: ComparedSide) -> list[tuple[int, Bar]]:
             BarPart(*STATES[name], median * read_number(columns[name][row]) / span)
             for name in STATES
         )
-        bars.append(
-            (int(read_number(rank)), Bar(f"{side.name} {rank}", parts, format_duration(median)))
-        )
+        name = side.name if len(table.rows) == 1 else f"{side.name} {rank}"
+        bars.append((int(read_number(rank)), Bar(name, parts, format_duration(median))))
     return bars
 
 

@@ -23,7 +23,7 @@ def render_document(title: str, body: str) -> str:
     """The file. `title` and `body` are HTML."""
     sources = [_read_asset(name) for name in _SCRIPTS]
     scripts = "".join(f"<script>{source}</script>\n" for source in sources)
-    footer = render_tag("footer", "Made by gpu-profile from Nsight Systems reports.", _ON_PAPER)
+    footer = render_tag("footer", "Made by gpu-profile.", _ON_PAPER)
     return (
         '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         f'<meta http-equiv="Content-Security-Policy" content="{_make_policy(sources)}">\n'

@@ -140,7 +140,7 @@ def _render_parts(data: PageData, clean_text: Callable[[str], str]) -> tuple[str
         render_overview(tables, data.diagnosis.overview),
         render_findings(diagnosis, [*map(clean_text, diagnosis.overview.to_lines())]),
         kernel_classes(tables["kernel_class_sum"], is_alone),
-        model_icicle(data.modules, data.redactor),
+        model_icicle(data.modules, data.redactor, is_alone=is_alone),
         render_breakdown(tables["temporal_breakdown"], is_alone),
         render_steps(tables["step_sum"], data.ranks),
         flame(data.host, data.redactor, is_alone=is_alone),

@@ -13,7 +13,7 @@ from gpu_profile.analysis.page.events import GPU_LANES, LANES, RankPicture
 from gpu_profile.analysis.page.marks import NO_MARKS, Marks
 from gpu_profile.analysis.page.pack import Packer
 from gpu_profile.analysis.page.path_rows import KINDS, PathOf
-from gpu_profile.formats.function_names import shorten_names
+from gpu_profile.formats.function_names import shorten_names, split_name
 
 _RANKS_AT_ONCE = 32
 # A model has some 1,000 names. A million of them made a page of 55 MB and took 1.5 GB of memory.
@@ -136,6 +136,7 @@ def encode_sides(
         "names": _cut(list(names.known)),
     }
     facts["short"] = _shorten(list(names.known))
+    facts["function"] = _name_functions(list(names.known))
     return json.dumps(facts, separators=(",", ":")), packer.base64()
 
 
@@ -174,6 +175,12 @@ def _shorten(names: Sequence[str]) -> dict[int, str]:
     long = [name for name in names if len(name) > SHORT][:MOST_SHORT]
     short = shorten_names(long, SHORT)
     return {place: short[name] for place, name in enumerate(names) if name in short}
+
+
+def _name_functions(names: Sequence[str]) -> dict[int, str]:
+    """By place in the list of names: the function alone, as tables of short names have it."""
+    functions = enumerate(split_name(name)[0] for name in names[:MOST_SHORT])
+    return {place: name for place, name in functions if name and name != names[place]}
 
 
 def _encode_waits(waits: RankWaits, origin: int, packer: Packer) -> dict[str, object]:

@@ -39,7 +39,8 @@
     head.textContent = kind && kind !== path ? `${path} (${kind})` : path;
     const about = document.createElement("p");
     about.className = "note";
-    about.textContent = `${amount(time)} of GPU time, ${part(backward)} of it backward`
+    about.textContent = `${amount(time)} of GPU time`
+      + (data[0][3] ? `, ${part(backward)} of it backward` : "")
       + ` - ${((100 * time) / data[0][2]).toFixed(1)} % of all kernels`;
     const table = document.createElement("table"), body = table.createTBody();
     const top = table.createTHead().insertRow();

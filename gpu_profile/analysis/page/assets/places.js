@@ -97,7 +97,8 @@ function pick(timeline, event) {
   const here = addressOf(timeline, rank, start, end), where = timeline.alone ? "" : `${rank.title}, `;
   const facts = ` ${amount(end - start, 4)} from ${timeline.when(start, 9)}, ${where}${row.title || "NVTX"} `;
   const links = [makeLink("all of this name", address("at", { name })), makeLink("link to it", here)];
-  const table = tableOf(name) || tableOf(timeline.short(list.name[at]));
+  const code = list.name[at], others = [timeline.short(code), timeline.data.function[code]];
+  const table = [name, ...others].map(tableOf).find(Boolean);
   if (table) links.push(makeLink(`its row in ${table.title}`, address("row", table.values)));
   box.replaceChildren(bold, facts, ...links.flatMap((link) => [link, " "]));
   try {

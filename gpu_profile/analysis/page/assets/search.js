@@ -1,10 +1,10 @@
 // Search the events of all ranks by their names; step through what was found, by time.
 "use strict";
-// The codes of the names that hold all words, or that are `exact`ly one name.
+// The codes of the names that hold all words, or that are `exact`ly one name or function.
 function matchNames(data, text, exact) {
   const words = text.toLowerCase().split(/\s+/).filter(Boolean);
   return Uint8Array.from(data.names, (name, code) => {
-    if (exact) return Number(name === text || data.short[code] === text);
+    if (exact) return Number([name, data.short[code], data.function[code]].includes(text));
     const low = name.toLowerCase();
     return Number(words.every((word) => low.includes(word)));
   });

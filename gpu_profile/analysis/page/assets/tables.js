@@ -52,7 +52,8 @@ const textOf = (cell) => cell.title || cell.textContent.trim();
 
 // Give rows links to their events: those of a name that the timeline has, or a longest gap.
 function linkRows(timeline) {
-  const known = new Set([...timeline.data.names, ...Object.values(timeline.data.short)]);
+  const { names, short, function: functions } = timeline.data;
+  const known = new Set([...names, ...Object.values(short), ...Object.values(functions)]);
   for (const table of document.querySelectorAll(".data table[data-table]")) {
     const heads = headingsOf(table), naming = heads.findIndex((head) => NAMING.includes(head));
     const [rank, at, most] = ["Rank", "Longest At", "Max"].map((head) => heads.indexOf(head));

@@ -17,9 +17,10 @@ class Timeline {
     // Of several runs each rank says whose it is, and has its own shift of time (see choices).
     for (const rank of data.ranks) {
       const side = data.sides[rank.side];
-      rank.name = side ? `${side} ${rank.rank}` : `rank ${rank.rank}`;
-      rank.title = side ? `${side}, rank ${rank.rank}` : rank.name;
-      rank.brief = `${side ? side[0] : "r"}${rank.rank}`;
+      const lone = side && data.ranks.filter((one) => one.side === rank.side).length === 1;
+      rank.name = lone ? side : side ? `${side} ${rank.rank}` : `rank ${rank.rank}`;
+      rank.title = lone ? side : side ? `${side}, rank ${rank.rank}` : rank.name;
+      rank.brief = lone ? side : `${side ? side[0] : "r"}${rank.rank}`;
       rank.key = `${side}${rank.rank}`;
       rank.shift = 0;
     }

@@ -54,7 +54,9 @@ def modules_part(database: Database, scope: Scope) -> list[ModuleKernel]:
     return [kernel for activity in activities for kernel in list_module_kernels(activity)]
 
 
-def model_icicle(parts: Sequence[ModuleKernel], redactor: Redactor) -> str:
+def model_icicle(
+    parts: Sequence[ModuleKernel], redactor: Redactor, *, is_alone: bool = False
+) -> str:
     """The icicle over all ranks; "" without marks of modules, or without GPU time in them.
 
     Names are redacted by `redactor`.
@@ -75,12 +77,14 @@ def model_icicle(parts: Sequence[ModuleKernel], redactor: Redactor) -> str:
     )
     content = json.dumps(data, separators=(",", ":")).replace("<", "\\u003c")
     script = f'<script type="application/json" id="icicle-data">{content}</script>\n'
-    keys = render_legend((("m-forward", "forward and the rest"), ("m-backward", "backward")))
+    keys = (("m-forward", "forward and the rest"), ("m-backward", "backward"))
+    legend = render_legend(keys) if root.backward else ""
     intro = (
-        "GPU time of all ranks in the steady steps. A box is a module, the modules in it lie under "
-        "it. Click one (or use the arrow keys and Enter) to zoom in and to see its kernels."
+        f"GPU time{'' if is_alone else ' of all ranks'} in the steady steps. A box is a module, "
+        "the modules in it lie under it. Click one (or use the arrow keys and Enter) to zoom in "
+        "and to see its kernels."
     )
-    return render_section("model", "The model", intro, keys, _TOOLS, drawing, _PANEL, script)
+    return render_section("model", "The model", intro, legend, _TOOLS, drawing, _PANEL, script)
 
 
 def _make_tree(parts: Sequence[ModuleKernel]) -> _Node:
@@ -158,8 +162,8 @@ def _walk(node: _Node) -> Iterator[_Node]:
 
 def _box(number: int, node: _Node, row: int, offset: int, total: int, path: object) -> str:
     share, backward = node.time / total, node.backward / max(node.time, 1)
-    title = f"{path}: {format_duration(node.time)}, {format_percent(share)}; "
-    title += f"{format_percent(backward)} of it backward"
+    title = f"{path}: {format_duration(node.time)}, {format_percent(share)}"
+    title += f"; {format_percent(backward)} of it backward" if node.backward else ""
     place = f"left:{100 * offset / total:.4f}%;width:{100 * share:.4f}%;top:{row * _ROW_PX}px"
     name = str(path).rpartition(".")[2]
     return render_tag(

@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from gpu_profile.analysis.kineto.source import SOURCE
 from gpu_profile.analysis.store.cells import text
 from gpu_profile.analysis.store.database import Database
 from gpu_profile.analysis.store.records import read_records
@@ -17,7 +18,7 @@ _SYSTEM = ("NvDriverVersion", "CudaDriverVersion", "CpuDescription", "OsDescript
 class PageReport:
     """The facts of one report; `system` holds only the names in _SYSTEM."""
 
-    nsys: str
+    recorder: str
     gpus: tuple[str, ...]
     system: Mapping[str, str]
     events: Mapping[str, int]
@@ -35,14 +36,15 @@ def report_facts(database: Database, _scope: Scope) -> PageReport:
     gpus = read_records(database, "TARGET_INFO_GPU", text("name"))
     events = {table: database.count(table) for table in (KERNEL, RUNTIME, NVTX)}
     version = database.export_facts.get("EXPORT_PRODUCT_VERSION", "")
-    return PageReport(version, tuple(name for (name,) in gpus if name), only, events)
+    recorder = database.export_facts.get(SOURCE[0]) or f"nsys {version}".strip()
+    return PageReport(recorder, tuple(name for (name,) in gpus if name), only, events)
 
 
 def run_facts(parts: Sequence[PageReport], ranks: int, clock_error_ns: int = 0) -> dict[str, str]:
     """The facts of all reports, joined, by label."""
     facts = {"Ranks": f"{ranks}", "Reports": f"{len(parts)}"}
     facts["GPUs seen by a report"] = _join_values(_format_counts(part.gpus) for part in parts)
-    facts["nsys"] = _join_values(part.nsys for part in parts)
+    facts["Recorded by"] = _join_values(part.recorder for part in parts)
     facts["Driver"] = _join_values(part.system.get("NvDriverVersion", "") for part in parts)
     facts["CUDA"] = _join_values(
         _format_cuda_version(part.system.get("CudaDriverVersion", "")) for part in parts
