@@ -6,8 +6,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-import yaml
-
 from gpu_profile.command import Command, Result
 from gpu_profile.errors import (
     GpuProfileError,
@@ -18,6 +16,7 @@ from gpu_profile.errors import (
     ToolError,
     explain_refusal,
 )
+from gpu_profile.kubernetes.yaml_text import dump_yaml
 
 Object = Mapping[str, Any]
 """One API object, as `kubectl -o json` prints it."""
@@ -77,18 +76,6 @@ _REFUSALS = (
 )
 
 
-class _Readable(yaml.SafeDumper):
-    """A YAML dumper that writes scripts as blocks (`|`) if YAML allows it for the text."""
-
-
-def _draw_text(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
-    style = "|" if text.endswith("\n") else None
-    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style=style)
-
-
-_Readable.add_representer(str, _draw_text)
-
-
 @dataclass(frozen=True, kw_only=True)
 class KubernetesCluster:
     """A cluster. Empty names leave the choice to the kubeconfig."""
@@ -123,7 +110,7 @@ class KubernetesCluster:
         document: Object = manifests[0]
         if len(manifests) > 1:
             document = {"apiVersion": "v1", "kind": "List", "items": list(manifests)}
-        return self.create_text(yaml.dump(document, Dumper=_Readable, sort_keys=False, width=100))
+        return self.create_text(dump_yaml(document))
 
     def create_text(self, text: str) -> Command:
         """Return the command that creates the objects of a YAML text; see `create`."""

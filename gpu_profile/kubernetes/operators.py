@@ -9,8 +9,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import yaml
-
 from gpu_profile.command import Command, Steps
 from gpu_profile.errors import SettingsError, find_row
 from gpu_profile.kubernetes.kubectl import (
@@ -20,6 +18,7 @@ from gpu_profile.kubernetes.kubectl import (
     parse_object,
 )
 from gpu_profile.kubernetes.pinned_file import use_pinned
+from gpu_profile.kubernetes.yaml_text import dump_all_yaml, load_all_yaml
 
 _GITHUB = "https://github.com/kubeflow"
 _MPIJOBS = "mpijobs.kubeflow.org"
@@ -98,8 +97,8 @@ def install_operator(
         yield from _retire_v1(cluster, replace=replace_v1)
     text = yield from _fetch_operator(cluster, new_operator, source)
     if new_operator.name == "training" and "v2beta1" in versions:
-        documents = _without_mpijob(list(yaml.safe_load_all(text)))
-        text = yaml.safe_dump_all(documents, sort_keys=False)
+        documents = _without_mpijob(load_all_yaml(text))
+        text = dump_all_yaml(documents)
     check_kubectl_result(
         (yield _apply_manifests(cluster, text)), f"installing the {new_operator.name} operator"
     )

@@ -4,11 +4,10 @@ import copy
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypeAlias
 
-import yaml
-
 from gpu_profile.errors import SettingsError
 from gpu_profile.job import REPORTS_INSIDE, Job
 from gpu_profile.kubernetes.marks import MANAGED_BY, MANAGER, PREFIX
+from gpu_profile.kubernetes.yaml_text import load_yaml
 from gpu_profile.launchers.kubernetes.pod_options import PodOptions
 from gpu_profile.settings.places import ROOT
 
@@ -26,7 +25,7 @@ def load_manifest(name: str) -> Manifest:
     YAML anchors refer to one object: each reference becomes a copy, so that an edit changes one
     place.
     """
-    document: Manifest = yaml.safe_load((DIRECTORY / name).read_text(encoding="utf-8"))
+    document: Manifest = load_yaml((DIRECTORY / name).read_text(encoding="utf-8"))
     apart: Manifest = _copy_node(document)
     return apart
 

@@ -4,9 +4,8 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
-import yaml
-
 from gpu_profile.command import Command, Result, Steps
+from gpu_profile.kubernetes.yaml_text import load_yaml
 
 JOB_LABEL = "training.kubeflow.org/job-name"
 
@@ -73,7 +72,7 @@ def warning(name: str, message: str) -> dict[str, Any]:
 
 
 def name_of_new_pod(create: Command) -> str:
-    return str(yaml.safe_load(create.stdin)["metadata"]["name"])
+    return str(load_yaml(create.stdin)["metadata"]["name"])
 
 
 def driven(steps: Steps[Any], *answers: Result) -> tuple[Any, list[Command]]:

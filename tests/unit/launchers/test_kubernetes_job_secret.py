@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
 from gpu_profile import process
 from gpu_profile.command import Command, Result
@@ -16,6 +15,7 @@ from gpu_profile.errors import GpuProfileError, Interrupted, SettingsError, Tool
 from gpu_profile.job import Job, NsysPlan, Resources
 from gpu_profile.kubernetes import pods
 from gpu_profile.kubernetes.kubectl import KubernetesCluster
+from gpu_profile.kubernetes.yaml_text import load_yaml
 from gpu_profile.launchers.kubernetes.job.job import KubernetesJob
 from gpu_profile.launchers.kubernetes.mpijob import MpiJobLauncher
 from gpu_profile.progress import Progress
@@ -50,11 +50,11 @@ def test_the_secret_has_the_values_and_the_job_owns_it(kind: type[KubernetesJob]
     job_id, (create, secret) = submit(kind, Result(returncode=0))
     assert job_id == "team/train-1"
     assert "planted" not in json.dumps([create.stdin, create.argv, secret.argv])
-    found = yaml.safe_load(secret.stdin)
+    found = load_yaml(secret.stdin)
     assert found["stringData"] == JOB.env
     assert found["metadata"]["labels"]["app.kubernetes.io/managed-by"] == "gpu-profile"
     (owner,) = found["metadata"]["ownerReferences"]
-    made = yaml.safe_load(create.stdin)
+    made = load_yaml(create.stdin)
     assert owner == {
         "apiVersion": made["apiVersion"],
         "kind": made["kind"],
@@ -77,7 +77,7 @@ def test_containers_refer_to_the_secret_and_our_own_variables_win(
         if isinstance(node, dict) and node.get("name") in JOB.env:
             entries.append(node)
 
-    look(yaml.safe_load(create.stdin))
+    look(load_yaml(create.stdin))
     reference = {"secretKeyRef": {"name": "train-1-env", "key": "HF_TOKEN"}}
     tokens = [entry for entry in entries if entry["name"] == "HF_TOKEN"]
     assert tokens

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
 from gpu_profile import process
 from gpu_profile.declared.image_ref import ImageRef
@@ -17,6 +16,7 @@ from gpu_profile.job import Job, NsysPlan, Resources
 from gpu_profile.kubernetes.ec2_instances import find_instance
 from gpu_profile.kubernetes.kubectl import KubernetesCluster
 from gpu_profile.kubernetes.report_place import ReportPlace
+from gpu_profile.kubernetes.yaml_text import load_yaml
 from gpu_profile.launchers.kubernetes import manifests
 from gpu_profile.launchers.kubernetes.job.job import KubernetesJob
 from gpu_profile.launchers.kubernetes.mpijob import MpiJobLauncher
@@ -64,7 +64,7 @@ def cpu_job(**changes: Any) -> Job:
 def submitted(kind: type[KubernetesJob], options: PodOptions, job: Job) -> Any:
     create, _ = process.plan(kind(cluster=CLUSTER, options=options).submit(job, PLAN))
     assert create.argv[:4] == ("kubectl", "--context=gpus", "--namespace=team", "create")
-    return yaml.safe_load(create.stdin)
+    return load_yaml(create.stdin)
 
 
 def objects(launcher: KubernetesJob, job: Job) -> str:

@@ -7,13 +7,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
 from gpu_profile import process
 from gpu_profile.carrier import Carrier
 from gpu_profile.declared.image_ref import ImageRef
 from gpu_profile.errors import SettingsError
 from gpu_profile.job import Job, Mount, NsysPlan, ProfileSpec
+from gpu_profile.kubernetes.yaml_text import load_yaml
 from gpu_profile.launchers.docker.launcher import DockerLauncher
 from gpu_profile.manifest.compose import ComposeService, is_compose
 from gpu_profile.manifest.user_manifest import Entrypoint
@@ -69,7 +69,7 @@ def test_what_a_service_asks_for() -> None:
     assert service(entrypoint=["torchrun", "--nproc_per_node=4", "a"]).count_ranks() == 4
     sampling = NsysPlan(options=(), privileged=True)
     text = service(tmpfs=["/tmp:size=1g"], read_only=True).make_override(JOB, sampling, REPORTS, "")
-    added = yaml.safe_load(text)["services"]["train"]
+    added = load_yaml(text)["services"]["train"]
     assert (added["cap_add"], "tmpfs" in added) == (["SYS_ADMIN"], False)
 
 
@@ -137,7 +137,7 @@ def test_a_service_that_torch_profiler_records_gets_our_agent_alone() -> None:
     job = dataclasses.replace(JOB, carrier=carrier, profile=ProfileSpec(tool="torch"))
     plan = NsysPlan(options=())
     text = service(command=["python", "train.py"]).make_override(job, plan, REPORTS, "run")
-    added = yaml.safe_load(text)
+    added = load_yaml(text)
     ours = added["services"]["train"]
     assert ours["entrypoint"][:2] == ["python3", "/opt/gpu-profile/agent/run_container.py"]
     assert "--with=torch" in ours["entrypoint"]

@@ -7,7 +7,6 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-import yaml
 
 from gpu_profile import process
 from gpu_profile.carrier import Carrier
@@ -15,6 +14,7 @@ from gpu_profile.command import Command, Result, Steps
 from gpu_profile.errors import SettingsError
 from gpu_profile.job import Job, NsysPlan
 from gpu_profile.kubernetes.report_place import ReportPlace
+from gpu_profile.kubernetes.yaml_text import load_all_yaml, load_yaml
 from gpu_profile.launchers.number_reports import choose_names
 from gpu_profile.launchers.user_object import UserObject
 from gpu_profile.manifest.documents import YamlText
@@ -53,14 +53,14 @@ def test_the_difference_of_each_kind(kind: str, golden: Callable[[str, str], Non
     golden(f"manifest-{kind}.diff", describe(manifest, edited))
     comments = [line for line in manifest.yaml.text.splitlines() if "#" in line]
     assert all(line.partition("#")[2] in edited.after for line in comments)
-    before, after = (list(yaml.safe_load_all(text)) for text in (edited.before, edited.after))
-    assert before == list(yaml.safe_load_all(manifest.yaml.text))
+    before, after = (load_all_yaml(text) for text in (edited.before, edited.after))
+    assert before == load_all_yaml(manifest.yaml.text)
     assert len(before) == len(after)
     assert manifest.edit(EDIT) == edited
 
 
 def test_the_command_keeps_its_words_and_ours_are_not_expanded() -> None:
-    (pod,) = yaml.safe_load_all(read_file("pod").edit(EDIT).after)
+    (pod,) = load_all_yaml(read_file("pod").edit(EDIT).after)
     command = pod["spec"]["containers"][0]["command"]
     assert command[command.index("--") + 1 :] == ["./vectorAdd", "--size", "$(SIZE)"]
     assert "--env-var=A=$$(B)" in command
@@ -69,7 +69,7 @@ def test_the_command_keeps_its_words_and_ours_are_not_expanded() -> None:
 def test_nsys_is_carried_to_a_container_that_has_none() -> None:
     carrier = Carrier(source="registry.example/team/gpu-profile:1")
     edit = dataclasses.replace(EDIT, job=dataclasses.replace(EDIT.job, carrier=carrier))
-    (pod,) = yaml.safe_load_all(read_file("pod").edit(edit).after)
+    (pod,) = load_all_yaml(read_file("pod").edit(edit).after)
     spec, (container, sidecar) = pod["spec"], pod["spec"]["containers"]
     assert [init["image"] for init in spec["initContainers"]] == [carrier.source]
     volumes = {volume["name"] for volume in spec["volumes"]}
@@ -90,7 +90,7 @@ PLACES = {
 def test_reports_go_to_the_place_that_the_flag_names(place: str) -> None:
     source, mount, directory = PLACES[place]
     edit = dataclasses.replace(EDIT, place=ReportPlace.parse(place))
-    (pod,) = yaml.safe_load_all(read_file("pod").edit(edit).after)
+    (pod,) = load_all_yaml(read_file("pod").edit(edit).after)
     (volume,) = [one for one in pod["spec"]["volumes"] if one["name"] == "gpu-profile-reports"]
     mounts = {one["name"]: one["mountPath"] for one in pod["spec"]["containers"][0]["volumeMounts"]}
     assert (source in volume, mounts[volume["name"]]) == (True, mount)
@@ -107,7 +107,7 @@ def test_ray_is_started_by_us_alone_or_by_the_users_own_command() -> None:
     kept = own.replace(
         "  name: search", '  name: x\n  annotations: {ray.io/overwrite-container-cmd: "true"}'
     )
-    (cluster,) = yaml.safe_load_all(read(kept).edit(EDIT).after)
+    (cluster,) = load_all_yaml(read(kept).edit(EDIT).after)
     head = cluster["spec"]["headGroupSpec"]["template"]["spec"]["containers"][0]
     assert head["command"][-4:] == ["--", "sh", "-c", "prepare"]
     assert (read(kept).target.is_mixed, read_file("pytorchjob").target.is_mixed) == (True, False)
@@ -155,7 +155,7 @@ def test_the_images_own_command_stands_where_the_manifest_has_none() -> None:
         read(POD.replace("command: [a]", "args: []")).edit(EDIT)
     image = Entrypoint(entrypoint=("/start.sh",), cmd=("--slow",))
     edited = manifest.with_entrypoints({"i": image}).edit(EDIT)
-    container = yaml.safe_load(edited.after)["spec"]["containers"][0]
+    container = load_yaml(edited.after)["spec"]["containers"][0]
     assert container["command"][-2:] == ["--", "/start.sh"]
     assert container["args"] == ["--fast"]
 
@@ -283,7 +283,7 @@ def launch(settings: tuple[str, ...] = ()) -> UserObject:
 
 
 def test_an_object_that_runs_is_changed_as_the_cluster_has_it_and_put_back() -> None:
-    live = yaml.safe_load(LIVE)
+    live = load_yaml(LIVE)
     launcher = launch().replace_existing(live)
     (patch,) = process.plan(launcher.submit(EDIT.job, EDIT.plan))
     test, spec, labels, notes = json.loads(patch.stdin)
@@ -308,7 +308,7 @@ def test_an_object_that_runs_is_changed_as_the_cluster_has_it_and_put_back() -> 
 
 
 def test_cleanup_puts_back_what_ran_before_and_deletes_what_we_made() -> None:
-    live = yaml.safe_load(LIVE)
+    live = load_yaml(LIVE)
     live["metadata"]["labels"]["gpu-profile.io/run"] = "r"
     deleted = drive_with(launch().cleanup("team/web"), json.dumps(live))
     assert "delete" in deleted[1].argv
