@@ -34,8 +34,9 @@ class Server:
     beside the decoding, 0 for iterations of prompts alone. `verifies`: tokens that are drafted and
     verified in one iteration. `gap_us`: the host's work between two iterations. `models`: engines
     that take turns in one process. `largest`: the largest batch with a graph. `copies`: small
-    copies to the device in each iteration. `bursts`: requests come together, and none for a while.
-    `flashinfer`: its kernels compute the attention.
+    copies to the device in each iteration. `held_us`: the host waits so long behind each of them.
+    `bursts`: requests come together, and none for a while. `flashinfer`: its kernels compute the
+    attention.
     """
 
     seed: int = 1
@@ -47,6 +48,7 @@ class Server:
     models: int = 1
     largest: int = 16
     copies: int = 2
+    held_us: float = 0.0
     requests: int = 40
     every_us: float = 12_000.0
     bursts: int = 1
@@ -113,7 +115,7 @@ def _as_line(request: Request) -> dict[str, object]:
 def serve(server: Server) -> Serving:
     """Run the server until all requests are served; the same for the same server."""
     (rank,) = ranks_of(1)
-    rank.now = rank.free = 50 * MS
+    rank.now, rank.free, rank.events = 50 * MS, 50 * MS, bool(server.held_us)
     recording: Recording = rank.recording
     recording.add("TARGET_INFO_SESSION_START_TIME", EPOCH_NS)
     run = Serving(server, rank, requests=_draw_requests(server))
@@ -185,7 +187,11 @@ def _launch(run: Serving, kind: str, decoding: int, tokens: int) -> None:
     """The iteration's copies, kernels and the copy of its tokens, for which the host waits."""
     server, rank = run.server, run.rank
     for _ in range(server.copies):
-        rank.copy(0.0002)
+        if server.held_us:
+            rank.copy(0.0002, 0.02)
+            rank.synchronize(server.held_us)
+        else:
+            rank.copy(0.0002)
     work = tokens * server.token_us / server.layers
     names, kernels = FLASHINFER if server.flashinfer else ATTENTION, []
     for _ in range(server.layers):

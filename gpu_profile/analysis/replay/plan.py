@@ -28,7 +28,11 @@ from gpu_profile.analysis.replay.edits.causes import (
 )
 from gpu_profile.analysis.replay.edits.contention import remove_contention
 from gpu_profile.analysis.replay.edits.iteration_kinds import MISSED_GRAPHS, PROMPTS
-from gpu_profile.analysis.replay.edits.iterations import DECODE_GAP, FEW_COPIES
+from gpu_profile.analysis.replay.edits.iterations import (
+    DECODE_GAP,
+    FEW_COPIES,
+    find_copying_calls,
+)
 from gpu_profile.analysis.replay.edits.tensor_cores import use_tensor_cores
 from gpu_profile.analysis.replay.run.run_graph import Edge, RunGraph
 from gpu_profile.analysis.replay.run_replay import Replay
@@ -136,17 +140,23 @@ class Plan:
 def list_changes(graph: RunGraph) -> tuple[Change, ...]:
     """The changes that a plan tries, those that are least to do first."""
     waits = () if _waits_for_tokens(graph) else (WAITS,)
-    first = (PAGEABLE_COPIES, ALLOCATIONS, *waits, use_tensor_cores())
-    engine = (FEW_COPIES, MISSED_GRAPHS, DECODE_GAP, PROMPTS) if graph.is_engine else ()
+    copies = (FEW_COPIES,) if graph.is_engine else ()
+    first = (PAGEABLE_COPIES, ALLOCATIONS, *copies, *waits, use_tensor_cores())
+    engine = (MISSED_GRAPHS, DECODE_GAP, PROMPTS) if graph.is_engine else ()
     last = (PAUSES, TINY_LAUNCHES, LAUNCHES, TRANSFERS, remove_contention())
     return (*first, *_list_rank_changes(graph), *engine, *last)
 
 
 def _waits_for_tokens(graph: RunGraph) -> bool:
-    """Whether an engine waits once an iteration, as it has to for its tokens."""
+    """Whether an engine waits once an iteration, as it has to for its tokens, but for the waits of
+    small copies, which FEW_COPIES takes away.
+    """
+    if not graph.is_engine:
+        return False
     calls = graph.calls
-    waits = int(np.sum(calls.waits & (calls.end - calls.start >= LATE_NS)))
-    return graph.is_engine and waits < TOKEN_WAITS * graph.steps * len(graph.ranks)
+    waits = calls.waits & (calls.end - calls.start >= LATE_NS)
+    waits[find_copying_calls(graph)] = False
+    return int(np.sum(waits)) < TOKEN_WAITS * graph.steps * len(graph.ranks)
 
 
 def _list_rank_changes(graph: RunGraph) -> Iterator[Change]:

@@ -215,10 +215,11 @@ class Rank:
         self.recording.add("OSRT_API", self.now, end, self.thread, self.recording.name(call))
         self.now = end
 
-    def synchronize(self) -> None:
-        """Wait for the GPU."""
+    def synchronize(self, return_us: float = 3) -> None:
+        """Wait for the GPU; the call returns so long after it is done."""
         start = self.now
-        call = self.call("cudaStreamSynchronize_v3020", max(self.free - self.now, 0) / US + 3)
+        held = max(self.free - self.now, 0) / US + return_us
+        call = self.call("cudaStreamSynchronize_v3020", held)
         if self.events:
             self._add_wait(start, STREAM, call, 2)
 

@@ -8,6 +8,7 @@ import pytest
 from gpu_profile.analysis.activity.cached import states_of
 from gpu_profile.analysis.findings.diagnosis import Diagnosis
 from gpu_profile.analysis.our_tables.temporal_breakdown import merge_breakdown
+from gpu_profile.analysis.replay.plan import Plan
 from gpu_profile.analysis.store.files.open_report import open_report
 from gpu_profile.analysis.tables.analysis import Scope
 from tests.generator.serving import Server, serve
@@ -85,6 +86,15 @@ def test_many_small_copies_are_named_with_their_cost(tmp_path: Path) -> None:
     assert found.evidence == (
         "rank 0: 40 copies to the GPU an iteration, of 200 bytes in the median",
     )
+
+
+def test_waits_for_small_copies_are_no_other_finding(tmp_path: Path) -> None:
+    server = Server(requests=16, gap_us=15, copies=40, held_us=25, chunk=128)
+    diagnosis = diagnose(server, tmp_path)
+    # Of each copy but one: 4 us before it, 10 us of its own, and 25 us until the host goes on.
+    assert list_costs(diagnosis) == {"many_small_copies": pytest.approx(39 * 0.039, rel=0.1)}
+    assert isinstance(diagnosis.plan, Plan)
+    assert diagnosis.plan.items[0].text == "small copies"
 
 
 def test_prompts_that_hold_up_tokens_are_named(tmp_path: Path) -> None:

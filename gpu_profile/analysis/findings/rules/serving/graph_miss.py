@@ -1,6 +1,7 @@
 """Finding graph_miss: decode steps that launch their kernels one by one, beside those of graphs."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -18,6 +19,9 @@ from gpu_profile.analysis.store.database import Database
 
 FEWEST = 3
 """Decode steps with a graph that tell how long one takes."""
+LAUNCHES, MOSTLY = ("host_bound", "tiny_kernels"), 0.75
+"""The findings that tell the same loss, where this part of the waits for launches is in steps
+without a graph."""
 GRAPH_ADVICE = (
     "Capture graphs of these batches, too: cudagraph_capture_sizes of vLLM, --cuda-graph-max-bs or "
     "--cuda-graph-bs of SGLang, cuda_graph_config of TensorRT-LLM; or limit the batch to what is "
@@ -41,7 +45,20 @@ def collect_graph_launches(activity: Activity, _: Database) -> GraphLaunches:
 def judge_graph_miss(views: Sequence[View[GraphLaunches]]) -> Judgement:
     """Find decode steps without a graph where others have one."""
     missing = [view for view in views if view.is_costly(_lost_ms(view))]
-    return judge_state("graph_miss", "batch", missing, _list_evidence, GRAPH_ADVICE)
+    judged = judge_state("graph_miss", "batch", missing, _list_evidence, GRAPH_ADVICE)
+    if not all(_holds_launches(view) for view in missing):
+        return judged
+    found = (replace(one, includes=LAUNCHES) for one in judged.findings)
+    return replace(judged, findings=tuple(found))
+
+
+def _holds_launches(view: View[GraphLaunches]) -> bool:
+    """Whether the GPU waits for launches in the steps without a graph, and hardly in others."""
+    budget, (missed, _, _) = view.common.budget, _split(view)
+    if budget is None:
+        return False
+    waits = budget.of("launch")[view.kept]
+    return bool(waits[missed].sum() >= MOSTLY * waits.sum())
 
 
 def _split(view: View[GraphLaunches]) -> tuple[Flags, Flags, IntArray]:

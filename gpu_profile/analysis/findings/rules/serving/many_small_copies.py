@@ -1,19 +1,21 @@
 """Finding many_small_copies: an engine's iteration begins with many small copies."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from gpu_profile.analysis.activity.activity import COPY, COPY_TO_DEVICE, Activity
-from gpu_profile.analysis.activity.idle.blocking_calls import STAGED_BYTES
-from gpu_profile.analysis.arrays.types import IntArray
-from gpu_profile.analysis.findings.facts.windows import list_windows
+from gpu_profile.analysis.activity.activity import COPY, COPY_TO_DEVICE, NO_CALL, Activity
+from gpu_profile.analysis.activity.idle.blocking_calls import STAGED_BYTES, blocking_calls
+from gpu_profile.analysis.arrays.types import IntArray, Places
+from gpu_profile.analysis.findings.facts.windows import list_host_windows, list_windows
 from gpu_profile.analysis.findings.finding import Finding, Judgement, format_ranks
 from gpu_profile.analysis.findings.idle_time import judge_state
 from gpu_profile.analysis.findings.rule import FindingRow, FindingRule
 from gpu_profile.analysis.findings.view import View
+from gpu_profile.analysis.replay.edits.calls import LATE_NS
 from gpu_profile.analysis.replay.edits.iterations import FEW_COPIES
+from gpu_profile.analysis.replay.plan import TOKEN_WAITS
 from gpu_profile.analysis.store.database import Database
 
 MANY = 16
@@ -26,10 +28,13 @@ COPY_ADVICE = (
 
 @dataclass(frozen=True, eq=False)
 class SmallCopies:
-    """Copies to the GPU under STAGED_BYTES bytes: their number by window, and their usual bytes."""
+    """Copies to the GPU under STAGED_BYTES bytes: their number by window, and their usual bytes.
+    `waits`: other calls by window that held the host.
+    """
 
     count: IntArray
     bytes: int
+    waits: IntArray
 
 
 def collect_small_copies(activity: Activity, _: Database) -> SmallCopies:
@@ -37,7 +42,23 @@ def collect_small_copies(activity: Activity, _: Database) -> SmallCopies:
     ops = activity.ops
     small = (ops.kind == COPY) & (ops.copy_kind == COPY_TO_DEVICE) & (ops.bytes < STAGED_BYTES)
     usual = int(np.median(ops.bytes[small])) if small.any() else 0
-    return SmallCopies(list_windows(activity).count(ops.start[small]), usual)
+    waits = _find_other_waits(activity, ops.call[small & (ops.call != NO_CALL)])
+    count = list_windows(activity).count(ops.start[small])
+    return SmallCopies(count, usual, list_host_windows(activity).count(waits))
+
+
+def _find_other_waits(activity: Activity, copies: Places) -> IntArray:
+    """The starts of the calls that held the host and are neither these copies nor right behind one,
+    as the wait of a copy from pageable memory is.
+    """
+    calls, blocking = activity.calls, blocking_calls(activity)
+    order = np.lexsort((calls.start, calls.thread))
+    copied = np.zeros(len(order), bool)
+    copied[copies] = True
+    of_copies = np.zeros(len(order), bool)
+    of_copies[order] = copied[order] | np.r_[False, copied[order]][:-1]
+    held = blocking.end - blocking.start >= LATE_NS
+    return blocking.start[held & ~of_copies[blocking.call]]
 
 
 def judge_small_copies(views: Sequence[View[SmallCopies]]) -> Judgement:
@@ -47,7 +68,12 @@ def judge_small_copies(views: Sequence[View[SmallCopies]]) -> Judgement:
         for view in views
         if view.states.steps.are_iterations and view.mean(view.fact.count) >= MANY
     ]
-    return judge_state("many_small_copies", "copy", many, _list_evidence, COPY_ADVICE)
+    judged = judge_state("many_small_copies", "copy", many, _list_evidence, COPY_ADVICE)
+    if any(view.mean(view.fact.waits) >= TOKEN_WAITS for view in many):
+        return judged
+    # The host waits for these copies and for the tokens alone.
+    found = (replace(one, includes=("synchronization",)) for one in judged.findings)
+    return replace(judged, findings=tuple(found))
 
 
 def _list_evidence(views: Sequence[View[SmallCopies]]) -> tuple[str, ...]:
@@ -61,7 +87,7 @@ def _list_evidence(views: Sequence[View[SmallCopies]]) -> tuple[str, ...]:
 def _explains(found: Sequence[Finding], other: Finding) -> bool:
     """The waits for these copies are told with them."""
     ranks = {rank for one in found for rank in one.ranks}
-    return other.kind == "synchronization" and ranks.issuperset(other.ranks)
+    return any(other.kind in one.includes for one in found) and ranks.issuperset(other.ranks)
 
 
 RULE = FindingRule(
