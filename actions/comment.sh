@@ -7,9 +7,14 @@ set -euo pipefail
 # shellcheck source=program.sh
 source "$(dirname -- "${BASH_SOURCE[0]}")/program.sh"
 
-github=(python3 -I "$here/actions/github.py")
+# The token reaches what calls the API alone, and not what installs packages or reads the artifact.
+token=$GITHUB_TOKEN
+unset GITHUB_TOKEN
+github() { GITHUB_TOKEN=$token python3 -I "$here/actions/github.py" "$@"; }
+
+cd -- "$work" # an .env of the runner's directory is none of this
 prepare
-"${github[@]}" fetch "$GP_RUN_ID" "${GP_ARTIFACT:-gpu-profile-ci}" "$work/ci.json"
+github fetch "$GP_RUN_ID" "${GP_ARTIFACT:-gpu-profile-ci}" "$work/ci.json"
 words=("--result=$work/ci.json" --format=markdown "--output=$work/ci.md")
 if [[ -n ${GP_COMMAND-} ]]; then
   read_flags
@@ -19,7 +24,11 @@ code=0
 gpu_profile ci "${words[@]}" 2>"$work/said" || code=$?
 # 8 is a change that is slower: an answer too.
 ((code == 0 || code == 8)) || {
-  cat -- "$work/said" >&2
+  {
+    begin_quote
+    cat -- "$work/said"
+    end_quote
+  } >&2
   exit "$code"
 }
-"${github[@]}" post "$GP_HEAD_SHA" "$work/ci.md"
+github post "$GP_HEAD_SHA" "$work/ci.md"

@@ -8,7 +8,6 @@ GITHUB_API_URL, GITHUB_REPOSITORY and GITHUB_TOKEN are the runner's.
 
 import io
 import json
-import lzma
 import os
 import re
 import sys
@@ -31,11 +30,13 @@ MARK = "<!-- gpu-profile ci -->"
 AUTHOR = "github-actions[bot]"
 
 
+METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
+"""What actions/upload-artifact writes. LZMA may ask for a dictionary of 4 GB."""
 UNREADABLE = (
-    *(zipfile.BadZipFile, zlib.error, lzma.LZMAError, OSError, EOFError),
+    *(zipfile.BadZipFile, zlib.error, OSError, EOFError),
     *(KeyError, ValueError, NotImplementedError, RuntimeError),
 )
-"""What zipfile raises for a damaged or encrypted archive, in each of its four methods."""
+"""What zipfile raises for a damaged or encrypted archive."""
 
 
 class Refusal(Exception):
@@ -84,8 +85,11 @@ def fetch(run_id: str, artifact: str, target: Path) -> None:
         )
     data = send("GET", f"actions/artifacts/{max(live)}/zip")
     try:
-        with zipfile.ZipFile(io.BytesIO(data)) as archive, archive.open(MEMBER) as member:
-            text = member.read(MOST_BYTES + 1)
+        with zipfile.ZipFile(io.BytesIO(data)) as archive:
+            if archive.getinfo(MEMBER).compress_type not in METHODS:
+                raise ValueError("it is packed by another method")
+            with archive.open(MEMBER) as member:
+                text = member.read(MOST_BYTES + 1)
     except UNREADABLE as error:
         raise Refusal(f"artifact {artifact!r} holds no readable {MEMBER}") from error
     if len(text) > MOST_BYTES:
@@ -102,8 +106,10 @@ def find_pulls(sha: str) -> list[int]:
 
 
 def post(sha: str, comment: Path) -> None:
-    """Write the comment, or change the one that is there."""
-    text = comment.read_text(encoding="utf-8")
+    """Write the comment, or change the one that is there. It ends with the commit, for the comment
+    of an earlier one stays where a later run has no answer.
+    """
+    text = f"{comment.read_text(encoding='utf-8').rstrip()} Of commit {sha}.\n"
     pulls = find_pulls(sha)
     if not pulls:
         print(f"no open pull request has {sha} as its head: there is nothing to comment on")

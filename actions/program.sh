@@ -6,6 +6,14 @@ here=$(cd -- "$(dirname -- "${BASH_SOURCE[0]}")/.." && pwd)
 work=$(mktemp -d "${RUNNER_TEMP:-/tmp}/gpu-profile.XXXXXX")
 trap 'rm -rf -- "$work"' EXIT
 
+# The runner obeys lines such as ::add-mask::, and names of kernels come from the program.
+begin_quote() {
+  quote=$(od -An -N16 -tx1 /dev/urandom | tr -d ' \n')
+  echo "::stop-commands::$quote"
+}
+
+end_quote() { echo "::$quote::"; }
+
 read_flags() { # into flags: those of GP_FLAGS, one a line
   local flag
   flags=()

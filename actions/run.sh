@@ -15,9 +15,7 @@ prepare
 mkdir -p -- "$output"
 # An answer of an earlier run, or of the change's own files, is none of this run.
 rm -f -- "$output"/ci.{json,txt,md,xml}
-# The runner obeys lines such as ::add-mask::, and names of kernels come from the program.
-token=$(od -An -N16 -tx1 /dev/urandom | tr -d ' \n')
-echo "::stop-commands::$token"
+begin_quote
 code=0
 gpu_profile ci "${words[@]}" --format=json "--output=$output/ci.json" "${command[@]}" || code=$?
 if [[ -f $output/ci.json ]]; then
@@ -27,7 +25,7 @@ if [[ -f $output/ci.json ]]; then
   done
   cat -- "$output/ci.txt"
 fi
-echo "::$token::"
+end_quote
 if [[ -f $output/ci.md && -n ${GITHUB_STEP_SUMMARY-} ]]; then
   cat -- "$output/ci.md" >>"$GITHUB_STEP_SUMMARY"
 fi

@@ -57,7 +57,7 @@ def test_the_job_that_runs_code_cannot_write_and_the_other_runs_none() -> None:
     assert list_values(measure, "persist-credentials") == [False]
     assert measure["jobs"]["measure"]["environment"] == "gpu"
     assert set(comment["permissions"].items()) == {
-        *(("actions", "read"), ("contents", "read"), ("pull-requests", "write"))
+        *(("actions", "read"), ("pull-requests", "write"))
     }
     used = [use.partition("@")[0] for use in list_values(comment, "uses")]
     assert used == ["OWNER/gpu-profile/actions/comment"]

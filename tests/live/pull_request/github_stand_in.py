@@ -58,10 +58,10 @@ def take_page(entries: list[Any], query: Mapping[str, str]) -> list[Any]:
     return entries[size * (page - 1) : size * page]
 
 
-def pack(members: Mapping[str, bytes]) -> bytes:
+def pack(members: Mapping[str, bytes], method: int = zipfile.ZIP_DEFLATED) -> bytes:
     """A zip file, as an artifact is downloaded."""
     packed = io.BytesIO()
-    with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as archive:
+    with zipfile.ZipFile(packed, "w", method) as archive:
         for name, content in members.items():
             archive.writestr(name, content)
     return packed.getvalue()

@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+import zipfile
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -145,7 +146,7 @@ def test_a_change_is_measured_and_its_comment_made_anew(
     row = "| kernel `cast<T\\|x> @team` | 0.000 | 0.400 | +0.400 ms | `appeared, 1 a step` |"
     assert row in lines
     repeat = "gpu-profile ci --on=host --base=main --pairs=3 -- bash -c 'python3 train.py'"
-    assert lines[-1] == f"Repeat: `{repeat}`"
+    assert lines[-1] == f"Repeat: `{repeat}` Of commit {HEAD}."
 
 
 def test_a_program_without_steps_ends_after_the_first_pair(
@@ -207,6 +208,7 @@ DATA = 30 + len("ci.json")
         (pack({"../ci.json": b"{}"}), {}, "holds no readable ci.json"),
         (pack({"ci.json": b" " * (1 << 22)}), {}, "more than 1048576 bytes"),
         (pack({"ci.json": b"[]"}), {}, "the file is no result of ci"),
+        (pack({"ci.json": b"{}"}, zipfile.ZIP_LZMA), {}, "holds no readable ci.json"),
         (GOOD, {"GITHUB_TOKEN": "wrong"}, "HTTP Error 401"),
         (GOOD, {"GP_RUN_ID": "77/../../x"}, "is no run"),
         (GOOD, {"GP_HEAD_SHA": "main"}, "is no commit"),
@@ -222,6 +224,7 @@ def test_what_an_artifact_may_hold_is_refused(
     assert done.returncode != 0
     assert said in done.stderr
     assert "Traceback" not in done.stderr
+    assert done.returncode != 6 or done.stderr.startswith("::stop-commands::")
     assert state.comments == {}
     assert not list(tmp_path.glob("gpu-profile.*"))
 
