@@ -1,31 +1,36 @@
 """What `profile --record manual` costs a program, and how soon `record` begins.
 
-    .venv/bin/python bench/armed.py cost [--pairs 20] [--device cuda] [--nsys PATH] [--python PATH]
+    .venv/bin/python bench/armed.py cost [--rounds 20] [--device cuda] [--nsys PATH] [--python PATH]
     .venv/bin/python bench/armed.py windows [--count 20] [--nsys PATH]
 
-`cost` runs two programs in one process, plain and armed in turns: one of few large operations and
-one of many small ones, as GPU-bound and host-bound trainings are. On the CPU a figure is the least
-CPU time of a step, of all threads, which a busy machine changes least; on a GPU it is the median
-time of a step, and with --workers the programs start side by side and are measured one at a time.
-The interval of the ratios' median is that of order statistics, at 95 %. The Python needs torch.
+`cost` has a process or two of each way: plain, armed, armed without marks, and armed without marks
+and CUDA's calls. They start side by side, and then take turns: in each round each of them makes
+steps for a second, one process at a time. Of two programs, one of few large operations and one of
+many small ones, as GPU-bound and host-bound trainings are. On the CPU a figure is the least CPU
+time of a step, of all threads, which a busy machine changes least; on a GPU it is the median time
+of a step. A way's figure is the mean of its processes; a round's ratio is to plain in that round.
+The interval of the ratios' median is that of order statistics, at 95 %. What two plain processes
+differ by is printed, too. The Python needs torch.
 
 `windows` arms two ranks of this machine and records them; it prints the seconds from the command to
 the first event of each window, and between the ranks' first events.
 """
 
 import argparse
+import contextlib
 import json
 import os
 import shutil
+import socket
 import sqlite3
 import statistics
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import TextIO
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
@@ -37,37 +42,49 @@ PROFILE = ROOT / "Container-Root" / "agent" / "profile_ranks.py"
 TRAINING = ROOT / "tests" / "live" / "nsys" / "training.py"
 TORCH = ROOT / "tests" / "data" / "annotated" / "doubles" / "torch_double.py"
 PROGRAM = """
-import fcntl, json, sys, time, torch
-device, lock = sys.argv[1:3]
+import json, socket, statistics, sys, time, torch
+name, address, device, sizes = *sys.argv[1:4], json.loads(sys.argv[4])
 torch.set_num_threads(1)
 on_gpu = device == "cuda"
 now = time.perf_counter if on_gpu else time.process_time
-def measure(layers, width, rows, steps):
+choose = statistics.median if on_gpu else min
+def make(layers, width, rows):
     net = [torch.nn.Linear(width, width) for _ in range(layers)]
     model = torch.nn.Sequential(*net).to(device)
     optimizer = torch.optim.SGD(model.parameters(), lr=1e-3)
     batch = torch.randn(rows, width, device=device)
-    times = []
-    for number in range(steps + steps // 5):
-        began = now()
+    def step():
         model(batch).square().mean().backward()
         optimizer.step()
         optimizer.zero_grad()
         if on_gpu:
             torch.cuda.synchronize()
+    return step
+def measure(step, seconds):
+    times, end = [], time.monotonic() + seconds
+    while time.monotonic() < end:
+        began = now()
+        step()
         times.append(now() - began)
-    return times[steps // 5:]
-if on_gpu:
-    torch.zeros(1, device=device)
-with open(lock, "w") as file:
-    fcntl.flock(file, fcntl.LOCK_EX)
-    print(json.dumps({"times": [measure(*size) for size in json.loads(sys.argv[3])]}))
+    return choose(times[len(times) // 10:])
+steps = [make(*size) for size in sizes]
+for step in steps:
+    measure(step, 1)
+line = socket.socket(socket.AF_UNIX)
+line.connect(address)
+with line.makefile("rw") as asked:
+    print(name, file=asked, flush=True)
+    for text in asked:
+        print(json.dumps([measure(step, float(text)) for step in steps]), file=asked, flush=True)
 """
 PROGRAMS: Mapping[str, Mapping[str, tuple[int, ...]]] = {
-    "cpu": {"large operations": (3, 512, 32, 120), "small operations": (20, 16, 32, 800)},
-    "cuda": {"large operations": (4, 4096, 2048, 60), "small operations": (20, 16, 32, 300)},
+    "cpu": {"large operations": (3, 512, 32), "small operations": (20, 16, 32)},
+    "cuda": {"large operations": (4, 4096, 2048), "small operations": (20, 16, 32)},
 }
-"""By device: layers, width, rows of the batch, and steps that are measured."""
+"""By device: layers, width, and rows of the batch."""
+START_S = 180.0
+Figures = Mapping[str, Sequence[float]]
+PLAIN = "plain"
 
 
 def find_interval(ratios: Sequence[float]) -> tuple[float, float]:
@@ -79,40 +96,84 @@ def find_interval(ratios: Sequence[float]) -> tuple[float, float]:
     return ordered[low], ordered[high]
 
 
-def measure_steps(options: argparse.Namespace, ways: Sequence[str]) -> list[float]:
-    """The seconds of a step of each program, in one process."""
-    sizes = json.dumps(list(PROGRAMS[options.device].values()))
-    with tempfile.TemporaryDirectory() as folder:
-        argv = [sys.executable, str(PROFILE), f"--nsys={options.nsys}", f"--output={folder}", *ways]
-        argv += ["--", options.python, "-c", PROGRAM, options.device, options.lock, sizes]
-        done = subprocess.run(argv, capture_output=True, text=True, check=True)
-    line = next(line for line in done.stdout.splitlines() if line.startswith('{"times"'))
-    choose = min if options.device == "cpu" else statistics.median
-    return [float(choose(times)) for times in json.loads(line)["times"]]
-
-
-def measure_cost(options: argparse.Namespace) -> None:
+def list_ways(options: argparse.Namespace) -> Mapping[str, Sequence[str]]:
+    """Return the options of profile_ranks.py of each way."""
     words = [options.nsys, "profile", "--help"]
     help_text = subprocess.run(words, capture_output=True, text=True, check=True).stdout
     armed = nsys.profile_options(
         ProfileSpec(record="manual"), help_text, gpus=options.device == "cuda"
     )
-    ways = {"plain": ("--plain", "--annotate=none"), "armed": ("--record=manual", *armed)}
+    nvtx = ["--trace=nvtx" if word.startswith("--trace=") else word for word in armed]
+    return {
+        PLAIN: ("--plain", "--annotate=none"),
+        "armed": ("--record=manual", *armed),
+        "armed-without-marks": ("--record=manual", "--annotate=none", *armed),
+        "armed-without-marks-and-cuda": ("--record=manual", "--annotate=none", *nvtx),
+    }
 
-    def measure_pair(pair: int) -> list[float]:
-        order = list(ways)[:: 1 if pair % 2 else -1]
-        figures = {way: measure_steps(options, ways[way]) for way in order}
-        print(f"{pair + 1}: {figures}", file=sys.stderr, flush=True)
-        return [a / b for a, b in zip(figures["armed"], figures["plain"], strict=True)]
 
-    with tempfile.NamedTemporaryFile() as lock, ThreadPoolExecutor(options.workers) as pool:
-        options.lock = lock.name
-        pairs = list(pool.map(measure_pair, range(options.pairs)))
-    for place, name in enumerate(PROGRAMS[options.device]):
-        ratios = [pair[place] for pair in pairs]
-        low, high = find_interval(ratios)
-        middle = statistics.median(ratios)
-        print(f"{name}: {middle:.4f} ({low:.4f} to {high:.4f}), {len(ratios)} pairs", flush=True)
+@contextlib.contextmanager
+def running(options: argparse.Namespace) -> Iterator[Mapping[str, TextIO]]:
+    """Yield a line to each program, by its way and number: `armed#1`."""
+    sizes = json.dumps(list(PROGRAMS[options.device].values()))
+    with tempfile.TemporaryDirectory() as folder, contextlib.ExitStack() as opened:
+        listener = opened.enter_context(socket.socket(socket.AF_UNIX))
+        listener.bind(f"{folder}/line")
+        listener.listen(64)
+        listener.settimeout(START_S)
+        starts = {
+            f"{way}#{copy}": words
+            for copy in range(options.copies)
+            for way, words in list_ways(options).items()
+        }
+        for name, words in starts.items():
+            ours = [f"--nsys={options.nsys}", f"--output={folder}/{name}", *words, "--"]
+            argv = [sys.executable, str(PROFILE), *ours, options.python, "-c", PROGRAM, name]
+            program = subprocess.Popen([*argv, f"{folder}/line", options.device, sizes])
+            opened.callback(program.wait)
+        lines: dict[str, TextIO] = {}
+        while len(lines) < len(starts):
+            stream = opened.enter_context(listener.accept()[0]).makefile("rw")
+            lines[stream.readline().strip()] = opened.enter_context(stream)
+        yield lines
+
+
+def measure_round(lines: Mapping[str, TextIO], order: Sequence[str], seconds: float) -> Figures:
+    """Return the seconds of a step of each program, by way and number."""
+    figures: dict[str, list[float]] = {}
+    for name in order:
+        print(seconds, file=lines[name], flush=True)
+        figures[name] = [float(each) for each in json.loads(lines[name].readline())]
+    return figures
+
+
+def measure_cost(options: argparse.Namespace) -> None:
+    rounds = []
+    with running(options) as lines:
+        names = sorted(lines)
+        for turn in range(options.rounds):
+            # Each is first as often as it is last.
+            place = turn % len(names)
+            order = [*names[place:], *names[:place]][:: 1 if turn // len(names) % 2 else -1]
+            rounds.append(measure_round(lines, order, options.seconds))
+            print(json.dumps(rounds[-1]), file=sys.stderr, flush=True)
+    for place, program in enumerate(PROGRAMS[options.device]):
+        for way in list_ways(options):
+            print_ratios(f"{program}, {way}", rounds, place, (way, PLAIN))
+        if options.copies > 1:
+            print_ratios(f"{program}, plain to plain", rounds, place, (f"{PLAIN}#1", f"{PLAIN}#0"))
+
+
+def print_ratios(title: str, rounds: Sequence[Figures], place: int, ways: tuple[str, str]) -> None:
+    def mean(figures: Figures, way: str) -> float:
+        names = [name for name in figures if way in (name, name.partition("#")[0])]
+        return statistics.mean(figures[name][place] for name in names)
+
+    ratios = [mean(figures, ways[0]) / mean(figures, ways[1]) for figures in rounds]
+    low, high = find_interval(ratios)
+    step = 1e3 * statistics.median(mean(figures, ways[0]) for figures in rounds)
+    middle = statistics.median(ratios)
+    print(f"{title}: {middle:.4f} ({low:.4f} to {high:.4f}), a step {step:.3f} ms", flush=True)
 
 
 def find_first_event(report: Path, nsys_path: str) -> float:
@@ -172,12 +233,13 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawTextHelpFormatter
     )
     parser.add_argument("what", choices=("cost", "windows"))
-    parser.add_argument("--pairs", type=int, default=20)
+    parser.add_argument("--rounds", type=int, default=20)
+    parser.add_argument("--seconds", type=float, default=0.5, help="of each program in a round")
+    parser.add_argument("--copies", type=int, default=2, help="processes of each way")
     parser.add_argument("--count", type=int, default=20)
     parser.add_argument("--nsys", default=shutil.which("nsys") or "nsys")
     parser.add_argument("--python", default=sys.executable, help="one that has torch")
     parser.add_argument("--device", choices=tuple(PROGRAMS), default="cpu")
-    parser.add_argument("--workers", type=int, default=1, help="programs that start at once")
     options = parser.parse_args()
     (measure_cost if options.what == "cost" else measure_windows)(options)
 

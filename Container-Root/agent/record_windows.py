@@ -32,7 +32,8 @@ _LEAST_ROOM = 8 * LEAST_ROOM
 """A window ends before nsys' folder has less than 128 MB free: what nsys holds in memory, its
 stream and the report still have to be written."""
 _MOST_LATE_S = 1.0
-"""A window that would begin later than that beside the other ranks' is not begun."""
+"""A window that would begin later than that beside other ranks' is not begun."""
+_LOCK_S = 1.0
 
 
 class Windows:
@@ -61,7 +62,8 @@ class Windows:
         """Answer requests while the body runs."""
         self._folder.mkdir(mode=0o700, exist_ok=True)
         armed = self._folder / f"armed-{self._name}.json"
-        descriptor = window_files.lock(armed)
+        descriptor = window_files.lock_patiently(armed, _LOCK_S)
+        window_files.tell_marks(self._folder, self._name, False)
         self._thread.start()
         try:
             yield
@@ -104,9 +106,12 @@ class Windows:
         facts: dict[str, Any] = {"state": "accepted"}
         try:
             self._write(number, facts)
+            window_files.tell_marks(self._folder, self._name, True)
             facts = self._record(number, request)
         except (OSError, KeyError, TypeError, ValueError) as error:
             facts = {"state": window_files.LOST, "why": f"{type(error).__name__}: {error}"}
+        with contextlib.suppress(OSError):
+            window_files.tell_marks(self._folder, self._name, False)
         if facts["state"] == window_files.LOST:
             say(f"{self._name}: window {number} is lost: {facts['why']}")
         with contextlib.suppress(OSError):
@@ -122,7 +127,7 @@ class Windows:
         steps = int(request.get("steps", 0))
         if self._ended.wait(max(0.0, start - time.time())):
             return {"state": window_files.LOST, "why": "the program had ended"}
-        if time.time() - start > _MOST_LATE_S:
+        if time.time() - start > _MOST_LATE_S and len(request["names"]) > 1:
             return {"state": window_files.LOST, "why": "the request came after its time"}
         if shutil.disk_usage(str(self._output)).free < _LEAST_ROOM:
             room = f"{self._output} has less than {_LEAST_ROOM >> 20} MB free"

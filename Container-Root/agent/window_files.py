@@ -6,6 +6,7 @@ They lie in the folder `windows` of the run directory, which all agents of a mac
     request-3.json            {"start": 1795.2, "seconds": 5, "names": […]}, times since the epoch
     answer-3-rank0.host.json  what became of window 3: {"state": "done", "report": "rank0.host.3.…"}
     steps-rank0.host-1234     how many steps a process with marks has begun, 8 bytes
+    marks-rank0.host          1 byte, not 0 from the request of a window to its end: marks are made
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import os
 import platform
 import re
 import struct
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -76,6 +78,16 @@ def read_steps(folder: Path, name: str) -> dict[str, int]:
     return {name: count for name, count in begun.items() if count > 0}
 
 
+def tell_marks(folder: Path, name: str, wanted: bool) -> None:
+    """Tell the processes of a rank, which map the file when they start, whether to make marks."""
+    path = folder / f"marks-{name}"
+    descriptor = os.open(str(path), os.O_RDWR | os.O_CREAT | _NO_LINK, 0o600)
+    try:
+        os.pwrite(descriptor, bytes([wanted]), 0)
+    finally:
+        os.close(descriptor)
+
+
 def lock(path: Path) -> int | None:
     """Create and lock a file. Returns its descriptor, or None while another process holds it.
 
@@ -90,6 +102,16 @@ def lock(path: Path) -> int | None:
         os.close(descriptor)
         return None
     return descriptor
+
+
+def lock_patiently(path: Path, within_s: float) -> int | None:
+    """Lock a file that others hold for a moment, as list_armed does. None after `within_s`."""
+    deadline = time.monotonic() + within_s
+    while True:
+        descriptor = lock(path)
+        if descriptor is not None or time.monotonic() >= deadline:
+            return descriptor
+        time.sleep(0.01)
 
 
 def list_armed(folder: Path) -> list[str]:

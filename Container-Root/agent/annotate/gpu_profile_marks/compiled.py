@@ -31,7 +31,7 @@ def mark_compiled_steps(
 
     def compile(*args: Any, **kwargs: Any) -> Any:  # noqa: ANN401 - torch's name
         compiled = compile_any(*args, **kwargs)
-        if not SWITCH.on:
+        if not SWITCH.is_alive():
             return compiled
         try:
             optimizer = find_stepped_optimizer(torch, args[0] if args else kwargs.get("model"))

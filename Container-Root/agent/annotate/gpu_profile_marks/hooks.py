@@ -5,6 +5,8 @@ from __future__ import annotations
 import contextlib
 from typing import TYPE_CHECKING, Any
 
+from gpu_profile_marks.ranges import SWITCH
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -26,7 +28,7 @@ class Hook:
         return self
 
     def __call__(self, *arguments: Any) -> None:  # noqa: ANN401 - torch
-        if self.compiling():
+        if self.compiling() or not SWITCH.on:
             return
         tracer = self.set_tracer(None)
         try:
@@ -41,7 +43,7 @@ def make_global_hook(torch: Any, call: Callable[..., None]) -> Callable[..., Non
     set_tracer = torch._C._dynamo.eval_frame.set_eval_frame
 
     def hook(*arguments: Any) -> None:  # noqa: ANN401 - torch
-        if compiling():
+        if compiling() or not SWITCH.on:
             return
         tracer = set_tracer(None)
         try:

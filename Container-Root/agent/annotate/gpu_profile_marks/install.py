@@ -15,6 +15,7 @@ from gpu_profile_marks.hooks import make_global_hook
 from gpu_profile_marks.owners import OwnerHooks, leave_hooks_to_python
 from gpu_profile_marks.phases import OptimizerMarks, StepMarks, mark_calls, watch_optimizers
 from gpu_profile_marks.ranges import SWITCH, Ranges
+from gpu_profile_marks.step_counter import open_wanted
 from gpu_profile_marks.steps import Steps
 from gpu_profile_marks.torch_trace import Annotations, open_trace
 from gpu_profile_marks.variables import FILE, LEVEL
@@ -58,6 +59,7 @@ def open_marks(domain: Any = None) -> bool:  # noqa: ANN401 - nvtx.Domain
         return False
     Ranges.domain = domain
     SWITCH.on = True
+    SWITCH.is_wanted = open_wanted(os.environ.get(FILE, "")) or SWITCH.is_wanted
     return True
 
 
@@ -127,7 +129,7 @@ def _hide_hooks_from_warning(of_module: Any) -> None:  # noqa: ANN401 - torch.nn
 
 
 def _finish(steps: StepMarks, process: int) -> None:
-    if SWITCH.on and os.getpid() == process:
+    if SWITCH.is_alive() and os.getpid() == process:
         try:
             steps.finish()
         except Exception as error:
@@ -152,6 +154,6 @@ def _after_fork() -> None:
     """Stay silent in a forked child: nsys records a child only from its exec on. A trace would grow
     there without an end.
     """
-    SWITCH.on = False
+    SWITCH.turn_off()
     if isinstance(Ranges.domain, Annotations):
         sys.modules["torch"].autograd._enable_record_function(False)

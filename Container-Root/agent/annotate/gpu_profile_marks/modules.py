@@ -173,7 +173,7 @@ def mark_compiled(module_class: Any) -> None:  # noqa: ANN401 - torch.nn.Module
 
     def compile(self: Any, *args: Any, **kwargs: Any) -> None:  # noqa: ANN401 - torch's name
         compile_in_place(self, *args, **kwargs)
-        if SWITCH.on:
+        if SWITCH.is_alive():
             SWITCH.guard(_surround_compiled, self)
 
     compile.__doc__ = compile_in_place.__doc__

@@ -44,7 +44,7 @@ class OwnerHooks:
         of_module.register_module_parameter_registration_hook(self._know)
 
     def _know(self, module: Any, _name: str, _part: Any) -> None:  # noqa: ANN401 - torch
-        if is_compiling() or not SWITCH.on:
+        if is_compiling() or not SWITCH.is_alive():
             return
         known = self._known.get(id(module))
         if known is None or known() is not module:

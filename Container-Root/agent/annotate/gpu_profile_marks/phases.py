@@ -49,13 +49,18 @@ class StepMarks:
             self._thread = thread
             self._begin()
 
-    def _begin(self) -> None:
-        RANGES.pop(_STEP)
+    def _count(self) -> int:
+        """Begin a step without its range. Returns its number."""
         now = self.steps.begin()
         if self._window is not None:
             if self._window.turn(now, self.steps):
                 self.steps.leave_out()
             self._window.save(self.steps)
+        return now
+
+    def _begin(self) -> None:
+        RANGES.pop(_STEP)
+        now = self._count()
         if self._mark.attributes is not None:
             number(self._mark.attributes, now)
         RANGES.push(_STEP, self._mark)
@@ -64,6 +69,9 @@ class StepMarks:
         if not self.steps.made():
             self._thread = threading.get_ident()  # the one that trains: others may run forwards
         self.steps.call(id(optimizer), functools.partial(_find_others, optimizer))
+        if SWITCH.asleep:
+            self._count_asleep()
+            return
         self.calls += 1
         # Nobody sees the forwards of a program that is compiled as a whole: its optimizer is called
         # again with none in between. Its steps begin behind the optimizer. A compiled step can have
@@ -71,6 +79,19 @@ class StepMarks:
         calls = self._since_forward[id(optimizer)] = self._since_forward.get(id(optimizer), 0) + 1
         if calls > _MOST_CALLS and self.steps.begins_at_forward():
             self._begin()
+        if self.steps.number >= 0 and not SWITCH.is_wanted():
+            RANGES.pop(_STEP)
+            SWITCH.set_asleep(True)
+            self._count_asleep()
+
+    def _count_asleep(self) -> None:
+        """Count steps by their optimizer calls, until a window is wanted: the next forward begins
+        a step then.
+        """
+        if SWITCH.is_wanted():
+            SWITCH.set_asleep(False)
+        elif self.steps.begins_at_forward():
+            self._count()
 
     def finish(self) -> None:
         """End the last step, and the recording if the program ends inside the window."""
@@ -87,7 +108,7 @@ def watch_optimizers(torch: Any, call: Callable[[Any], None] | None) -> None:  #
 
     def __init__(optimizer: Any, *args: Any, **kwargs: Any) -> None:  # noqa: ANN401 - torch
         init(optimizer, *args, **kwargs)
-        if SWITCH.on:
+        if SWITCH.is_alive():
             _OPTIMIZERS[id(optimizer)] = weakref.ref(optimizer)
             if call is not None:
                 SWITCH.guard(call, optimizer)
@@ -157,10 +178,10 @@ class OptimizerMarks:
             return
         try:
             close_groups(optimizer)
-            if not SWITCH.on:
-                return
-            RANGES.pop(optimizer)
-            self._marks.optimizer_called(optimizer)
+            if SWITCH.on:
+                RANGES.pop(optimizer)
+            if SWITCH.is_alive():
+                self._marks.optimizer_called(optimizer)
         except Exception as error:
             SWITCH.fail(error)
 
@@ -226,12 +247,15 @@ def surround(
 
     def end() -> None:
         RANGES.pop(key)
-        if at_end is not None and SWITCH.on:
+        if at_end is not None and SWITCH.is_alive():
             at_end()
 
     def marked(*args: Any, **kwargs: Any) -> Any:  # noqa: ANN401 - torch
         if not SWITCH.on:
-            return call(*args, **kwargs)
+            result = call(*args, **kwargs)
+            if at_end is not None and SWITCH.asleep:
+                guarded(at_end)
+            return result
         guarded(RANGES.push, key, mark)
         try:
             return call(*args, **kwargs)

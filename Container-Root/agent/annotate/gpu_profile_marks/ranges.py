@@ -14,15 +14,34 @@ if TYPE_CHECKING:
     from gpu_profile_marks.nvtx import Attributes
 
 
+def _always() -> bool:
+    return True
+
+
 class Switch:
-    """Whether marks are made. An exception in our code turns it off, with one line."""
+    """Whether marks are made. An exception in our code turns it off, with one line.
+
+    In a job that is armed marks are made while `is_wanted` says so. Otherwise `on` is False, and
+    `asleep` True once a step has ended: steps are counted, and nothing is marked.
+    """
 
     def __init__(self) -> None:
         self.on = False
+        self.asleep = False
+        self.is_wanted: Callable[[], bool] = _always
+
+    def is_alive(self) -> bool:
+        return self.on or self.asleep
+
+    def turn_off(self) -> None:
+        self.on = self.asleep = False
+
+    def set_asleep(self, asleep: bool) -> None:
+        self.on, self.asleep = not asleep, asleep
 
     def fail(self, error: BaseException) -> None:
-        if self.on:
-            self.on = False
+        if self.is_alive():
+            self.turn_off()
             print_failure(error)
 
     def guard(self, call: Callable[..., Any], *args: Any) -> Any:  # noqa: ANN401 - any result

@@ -104,7 +104,7 @@ class Sampler:
     def _start_again(self, phase: str, _facts: object) -> None:
         if phase == "stop" and not self._forks:
             gc.callbacks.remove(self._start_again)
-            if self._goes_on and self._running is None and SWITCH.on:
+            if self._goes_on and self._running is None and SWITCH.is_alive():
                 self.start()
 
     def _run(self, running: object) -> None:
@@ -126,8 +126,12 @@ class Sampler:
             # Half to one and a half periods: a step of one period would be seen at one place only.
             state = (state * 1103515245 + 12345) & 0x7FFFFFFF
             wait(pause // 2 + pause * state // 0x7FFFFFFF)
-            if self._running is not running or not SWITCH.on:
+            if self._running is not running or not SWITCH.is_alive():
                 return
+            if not SWITCH.is_wanted():
+                self._seen.clear()
+                pause = _SAME_NS
+                continue
             # CPU time: a thread that lost its core in the middle of a look would sleep for seconds.
             began = thread_time_ns()
             self._look(ours, perf_counter_ns())
