@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from gpu_profile.analysis.activity.activity import COMMUNICATION, COMPUTE, NO_CALL, Activity
+from gpu_profile.analysis.activity.activity import COMMUNICATION, COMPUTE, NO_CALL, Activity, Ops
 from gpu_profile.analysis.activity.serving.processes import OtherProcess, list_other_processes
 from gpu_profile.analysis.arrays.columns import is_among
 from gpu_profile.analysis.arrays.memo import once_each
@@ -32,6 +32,7 @@ LOST_SHARE = 0.01
 # https://forums.developer.nvidia.com/t/cuda-stream-are-blocked-when-luanch-lots-of-kernels-1000/68937
 QUEUE_DEPTH = 1024
 # The end of a recording cuts off what is queued: on a stream of compute and one of communication.
+# A window begins with the kernels of as many launches that came before it.
 MOST_QUEUED = 2 * QUEUE_DEPTH
 # A rank may lack 10 % of the steps in a recording of the whole program, and 40 % in a window.
 WHOLE_EDGE, WINDOW_EDGE = 0.1, 0.4
@@ -43,7 +44,8 @@ class Health:
 
     `orphans`: operations without the call that launched them. `unseen`: launches before the last
     operation whose kernel was not recorded; 0 where that cannot be known. `behind`: launches after
-    the last operation. `untimed`: kernels that end when they start.
+    the last operation. `queued`: orphans before the first operation of their stream that has its
+    call, as a window begins with. `untimed`: kernels that end when they start.
     """
 
     report: str
@@ -55,6 +57,7 @@ class Health:
     unseen: int
     overhead: int
     behind: int = 0
+    queued: int = 0
     kernels: int = 0
     untimed: int = 0
 
@@ -79,7 +82,8 @@ class Health:
             losses.append(f"{KERNEL} ends before {self.behind} of {total} launches")
         if self.untimed > LOST_SHARE * self.kernels:
             losses.append(f"{KERNEL} has no duration of {self.untimed} of {self.kernels} kernels")
-        if self.orphans > LOST_SHARE * self.operations:
+        begun = self.queued if self.has_calls and self.queued <= MOST_QUEUED else 0
+        if self.orphans - begun > LOST_SHARE * self.operations:
             operations = f"{self.orphans} of {self.operations} operations"
             losses.append(f"{RUNTIME} lacks the calls that launched {operations}")
         return tuple(losses)
@@ -137,9 +141,19 @@ def _measure_health(activity: Activity, report: str) -> Health:
         unseen=0 if unknown else int(np.count_nonzero(~activity.asked[launches])),
         overhead=int(activity.overhead.within(*edges)[0]),
         behind=0 if unknown else int(np.count_nonzero(calls.start[rows] > last)),
+        queued=_count_queued(ops),
         kernels=int(np.count_nonzero(kernels)),
         untimed=int(np.count_nonzero(kernels & (ops.duration == 0))),
     )
+
+
+def _count_queued(ops: Ops) -> int:
+    """Count the operations before the first of their stream whose call was recorded."""
+    rows, known = np.arange(len(ops.start)), ops.call != NO_CALL
+    streams, place = np.unique(ops.stream, return_inverse=True)
+    first = np.full(len(streams), len(rows))
+    np.minimum.at(first, place[known], rows[known])
+    return int(np.count_nonzero(rows < first[place]))
 
 
 def report_health(database: Database, activities: tuple[Activity, ...]) -> ReportHealth:

@@ -384,6 +384,23 @@ def test_nsys_own_word_of_loss_is_told_and_its_routine_warnings_are_not(tmp_path
     with Database.open(recording.save(tmp_path / "dropped.sqlite")) as database:
         (finding,) = diagnose_reports(database).findings
     assert finding.evidence == ("dropped.sqlite: 1200 CUDA events were dropped: see (path)",)
+    assert "--cuda-flush-interval" in finding.advice
+    (tmp_path / "dropped.sqlite").rename(tmp_path / "rank0.node.2.sqlite")
+    with Database.open(tmp_path / "rank0.node.2.sqlite") as database:
+        (finding,) = diagnose_reports(database).findings
+    assert "`invoke record`" in finding.advice
+
+
+def test_what_was_queued_before_a_window_is_no_lost_event(tmp_path: Path) -> None:
+    recording = Training(ranks=1).record()
+    calls = recording.rows["CUPTI_ACTIVITY_KIND_RUNTIME"]
+    del calls[: len(calls) // 10]
+    with Database.open(recording.save(tmp_path / "window.sqlite")) as database:
+        assert diagnose_reports(database).findings == ()
+    del calls[len(calls) // 2 : len(calls) // 2 + len(calls) // 10]
+    with Database.open(recording.save(tmp_path / "lost.sqlite")) as database:
+        (finding,) = diagnose_reports(database).findings
+    assert finding.cause == "lost_events"
 
 
 def test_steps_without_ranges_are_found_by_their_kernels(tmp_path: Path) -> None:

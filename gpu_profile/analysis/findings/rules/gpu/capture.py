@@ -1,5 +1,6 @@
 """Findings about the capture itself: lost events, missing ranks or steps, profiler overhead."""
 
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -21,6 +22,12 @@ ADVICE = (
     "Capture less: a shorter window (--preset, --capture-range), fewer kinds of events; let the "
     "program end by itself, or flush with --cuda-flush-interval."
 )
+WINDOW_ADVICE = (
+    "Record another window by `invoke record`; a shorter one (--seconds 1) where nsys says that it "
+    "lost events."
+)
+_WINDOW = re.compile(r"rank\d+\.[^.]+\.\d+\.\w+")
+"""A report that `record` ended has the window's number: `rank0.node.2.sqlite`."""
 FORKS = (
     "Have nsys follow the workers: start them by spawn (VLLM_WORKER_MULTIPROC_METHOD=spawn), or "
     "give --nsys-args=--trace-fork-before-exec=true. Workers of Ray or another daemon need an nsys "
@@ -47,13 +54,16 @@ def _make_finding(ranks: Sequence[int], cause: str, *evidence: str) -> Finding:
 
 
 def _find_lost(reports: Sequence[ReportHealth]) -> list[Finding]:
-    lines, ranks = [], []
+    lines, ranks, advice = [], [], WINDOW_ADVICE
     for report in reports:
         bad = [rank for rank in report.ranks if rank.list_losses()]
         ranks += [rank.rank for rank in (bad or (report.ranks if report.losses else ()))]
         lines += [_loss_line(rank) for rank in bad]
         lines += [f"{report.report}: {text}" for text in report.losses]
-    return [_make_finding(ranks, "lost_events", *lines)] if lines else []
+        if (bad or report.losses) and not _WINDOW.fullmatch(report.report):
+            advice = ADVICE
+    finding = _make_finding(ranks, "lost_events", *lines)
+    return [replace(finding, advice=advice)] if lines else []
 
 
 def _loss_line(rank: Health) -> str:
