@@ -108,6 +108,8 @@ def sign_parts(address: str, request: dict[str, Any]) -> dict[str, Any]:
     if not request["several"]:
         url = client.generate_presigned_url("put_object", Params=where, ExpiresIn=_VALID_S)
         return {"upload": "", "urls": [url], "ca": ca}
+    if not request["upload"]:
+        _abort_left(client, where)
     upload = request["upload"] or client.create_multipart_upload(**where)["UploadId"]
     part = {**where, "UploadId": upload}
     urls = [
@@ -117,6 +119,20 @@ def sign_parts(address: str, request: dict[str, Any]) -> dict[str, Any]:
         for number in request["numbers"]
     ]
     return {"upload": upload, "urls": urls, "ca": ca}
+
+
+def _abort_left(client: Any, where: dict[str, str]) -> None:  # noqa: ANN401 - boto3 has no types
+    """Give up the uploads of this key that a killed fetch left: S3 keeps their parts, and bills
+    them, until then. Whoever may write need not be allowed to list: they are left then.
+    """
+    from botocore.exceptions import ClientError
+
+    with contextlib.suppress(ClientError):
+        pages = client.get_paginator("list_multipart_uploads")
+        replies = pages.paginate(Bucket=where["Bucket"], Prefix=where["Key"])
+        for upload in (row for reply in replies for row in reply.get("Uploads", ())):
+            if upload["Key"] == where["Key"]:
+                client.abort_multipart_upload(**where, UploadId=upload["UploadId"])
 
 
 def _read_certificates() -> str:

@@ -47,6 +47,24 @@ def test_three_parts_of_a_report_are_one_object(store: Any, tmp_path: Path) -> N
     assert store.list_multipart_uploads(Bucket="reports").get("Uploads", []) == []
 
 
+def test_what_a_killed_fetch_left_is_given_up_by_the_next(store: Any, tmp_path: Path) -> None:
+    """Nothing is lost with it: the pod has the report still. Uploads of other keys stay."""
+    (tmp_path / "agent").symlink_to(AGENT)
+    with (tmp_path / NAME).open("wb") as file:
+        file.truncate(PART_BYTES + 1)
+    request = {"numbers": [1, 2], "several": True, "upload": ""}
+    for key in (f"{PLACE}/{NAME}", f"{PLACE}/{NAME}.other"):
+        left = process.run(to_bucket.call_bucket("sign", key, request=request))
+        assert left.returncode == 0, left.stderr
+    call = functools.partial(execute, tmp_path)
+    sizes = {NAME: PART_BYTES + 1}
+    assert process.drive(to_bucket.send_files(call, str(tmp_path), sizes, PLACE)) == {}
+    found = store.get_object(Bucket="reports", Key=f"night/train-1/{NAME}")
+    assert found["ContentLength"] == PART_BYTES + 1
+    uploads = store.list_multipart_uploads(Bucket="reports")["Uploads"]
+    assert [upload["Key"] for upload in uploads] == [f"night/train-1/{NAME}.other"]
+
+
 def test_a_bucket_that_is_not_there_and_missing_credentials_are_one_line(
     store: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
