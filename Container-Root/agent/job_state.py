@@ -83,7 +83,12 @@ def append(path: Path) -> BinaryIO:
 
 
 def require_own(job: Path) -> None:
-    """Raise RefusedError if the directory belongs to another user: its job.json is not trusted."""
+    """Raise RefusedError if the directory belongs to another user: its job.json is not trusted.
+
+    Nor is a link: where others may write, as in /tmp, one of them may have made it.
+    """
+    if job.is_symlink():
+        raise RefusedError(f"{job} is a link. Remove it, or choose another --name")
     if hasattr(os, "getuid") and job.exists() and job.stat().st_uid != os.getuid():
         raise RefusedError(f"{job} belongs to another user. `invoke reports` lists your own")
 

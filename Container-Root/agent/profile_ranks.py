@@ -29,6 +29,7 @@ from typing import TYPE_CHECKING
 import start_ranks
 from mpirun_watch import is_mpirun
 from ncu_run import run_under_ncu
+from node_directory import refuse_planted
 from program_kind import prepare_for_init
 from rank_call import USAGE, Call, RefusedError, parse_call
 from rank_env import Place, place
@@ -75,6 +76,7 @@ def run_rank(call: Call, here: Place, environ: Mapping[str, str]) -> int:
     """Run the command as this rank, under nsys if the rank is in --ranks. Returns its exit code."""
     env = {**prepare_for_init(call.command, environ), **here.environment(environ)}
     is_recorded = not call.options.plain and is_chosen(call.options.ranks, here.rank)
+    refuse_planted(Path(call.options.output).absolute())
     command = resolve_command(call.command, env)
     recording = Recording(call, here)
     if is_recorded and call.options.tool == "torch":
