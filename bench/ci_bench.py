@@ -8,11 +8,10 @@ figures are drawn from it: base against base, whose failures are false alarms, a
 change. The runs of a comparison are drawn in any order, so that a drift of the machine, which
 runs in turn would share, counts as noise. Goals: at most 2 % false alarms, and 16 of 20 found.
 
-bench/pools/gpt-h100.json is of an H100, 2026-11-25 (nsys 2025.3.1, torch 2.11): 8 runs a side of
-a GPT in bf16, whose change is a product of 3 % more GPU time, with seven other programs that start
-on the same machine meanwhile. GPU time differs between runs by 0.04 %, wall time by 3.8 %. Drawn
-from it, with 3 pairs: 0.85 % false alarms, 20.0 of 20 found; with 4 pairs 1.25 % and 20.0 of 20.
-All false alarms are of the wall time. Of 8 runs no 6 pairs of unchanged ones can be drawn.
+bench/pools has pools of an H100, 2026-11-25 (nsys 2025.3.1), whose change is a product of 3 % more
+GPU time; docs/ci.md has their figures. bench/pools/record.sh made products-h100.json: 24 runs a
+side. gpt-h100.json has 8 of a GPT in bf16, with seven other programs that start on the same machine
+meanwhile; of 8 runs no 6 pairs of unchanged ones can be drawn.
 
 Without a pool it makes one: 48 runs of a program of tests/generator. Their noise is made up: the
 GPU's clock differs between runs by 0.4 % and drifts by 0.5 %, the host's times differ by 5 %, and

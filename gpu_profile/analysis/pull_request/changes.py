@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from gpu_profile.analysis.compare.kernels import PerStep, average_per_step
 from gpu_profile.analysis.compare.rank_sets import Runs
 from gpu_profile.analysis.findings.diagnosis import Diagnosis
+from gpu_profile.analysis.pull_request.figure import Figure
 from gpu_profile.analysis.pull_request.places import Place, average_places, sum_modules
 from gpu_profile.analysis.pull_request.result import Change, KernelSet
 from gpu_profile.analysis.tables.comm_kernels import comm_kernel
@@ -14,7 +15,9 @@ MOST_CHANGES = 12
 _LEAST = 0.003
 """A kernel or module that differs by less of the GPU's time in a step is not told."""
 _LEAST_COST = 0.01
-"""A finding that costs less of the step more than before is not told."""
+"""A finding whose cost differs by less of the step is not told, nor is one that differs by less
+than the noise of the pairs' wall times: it is of one run a side.
+"""
 _NOTHING = PerStep(0.0, 0.0)
 
 Kernels = Mapping[str, PerStep]
@@ -66,14 +69,15 @@ def count_kernel_set(sides: Sides) -> KernelSet:
 
 
 def list_changes(
-    sides: Sides, places: Places, diagnoses: tuple[Diagnosis, Diagnosis], step_ms: float
+    sides: Sides, places: Places, diagnoses: tuple[Diagnosis, Diagnosis], wall: Figure
 ) -> tuple[Change, ...]:
     """Return what differs in all pairs alike, the most time first."""
     kernels = list(_list_kernel_changes(sides, places))
     gpu_ms = _mean(sum(kernel.time for kernel in run.values()) for run in sides[0]) / 1e6
     least = _LEAST * gpu_ms
     modules = _list_module_changes(places, kernels, least)
-    findings = _list_finding_changes(diagnoses, _LEAST_COST * step_ms)
+    noise = wall.difference.noise if wall.difference else 0.0
+    findings = _list_finding_changes(diagnoses, max(_LEAST_COST, noise) * wall.mean_ms[0])
     told = [change for change in (*kernels, *modules) if abs(change.ms) >= least]
     ordered = sorted((*told, *findings), key=lambda change: (-abs(change.ms), change.name))
     return tuple(ordered[:MOST_CHANGES])

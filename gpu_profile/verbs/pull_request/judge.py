@@ -78,7 +78,7 @@ def judge_pairs(
     return CiResult(
         base=title,
         figures=(gpu, wall),
-        changes=list_changes(kernels, places, diagnoses, wall.mean_ms[0]),
+        changes=list_changes(kernels, places, diagnoses, wall),
         kernels=count_kernel_set(kernels),
         notes=tuple(list_notes(sides[0].wall, sides[1].wall)),
     )
