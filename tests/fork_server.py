@@ -18,7 +18,6 @@ import importlib
 import json
 import multiprocessing.context
 import os
-import pkgutil
 import runpy
 import selectors
 import socket
@@ -29,7 +28,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-import invoke.program  # noqa: F401 - imported before the fork
+import invoke.main  # noqa: F401 - imported before the fork
 
 import gpu_profile
 from gpu_profile.signals import make_child_hook
@@ -134,8 +133,11 @@ def run_call(call: Call) -> None:
 
 
 def import_verbs() -> None:
-    for module in pkgutil.walk_packages(gpu_profile.__path__, "gpu_profile."):
-        importlib.import_module(module.name)
+    """Import all modules. pkgutil finds none in `verbs`, a folder without __init__.py."""
+    (package,) = map(Path, gpu_profile.__path__)
+    for path in sorted(package.rglob("*.py")):
+        name = path.relative_to(package.parent).with_suffix("").parts
+        importlib.import_module(".".join(name).removesuffix(".__init__"))
     importlib.import_module("numpy.ma")  # at its first use numpy.unique imports it: 22 ms a call
 
 
