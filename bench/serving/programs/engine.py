@@ -27,7 +27,7 @@ from passes import CHUNK, LONGEST, ROWS, SIZES, SLOTS, Passes
 
 CAUSES = ("host_gap", "detokenize", "long_prefill", "graph_miss", "small_copies")
 VARIANTS = ("eager", "speculative", "healthy", "elsewhere")
-GAP_S, WORDS = 0.002, 1000
+GAP_S, WORDS = 0.002, 2000
 
 
 @dataclass
