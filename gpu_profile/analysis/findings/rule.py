@@ -64,8 +64,8 @@ class FindingRule(Generic[Fact]):
       without steps. It is then a note.
     - `needs_all_kernels`: `judge` gets only ranks whose kernels were recorded (has_all_kernels).
     - `holds_tracing_cost`: its cost includes the profiler's overhead at each launch.
-    - `excess`: ns by step that a cause of some steps alone adds to them. The replayed steps may
-      hold more or fewer of these than all steps do.
+    - `excess`: by step how much a cause adds that differs from step to step, in ns or a count. The
+      replayed steps may hold more or less of it than all steps do.
     - `place`: where the recording shows a finding of this kind, to which the page leads; a steady
       step without it.
     - `edit`: the change of the program that takes a finding's cause away, to be replayed; None

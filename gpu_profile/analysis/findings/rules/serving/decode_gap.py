@@ -38,6 +38,12 @@ def _list_gaps(view: RankView) -> IntArray:
     return view.common.budget.of("host") if view.common.budget else np.zeros(0, np.int64)
 
 
+def _find_excess(view: RankView) -> IntArray:
+    """ns by step: texts are longer where more requests decode."""
+    budget = view.common.budget
+    return budget.of("host") if budget else np.zeros(len(view.states.steps), np.int64)
+
+
 def _list_evidence(views: Sequence[RankView]) -> tuple[str, ...]:
     worst = max(views, key=_gap_ms)
     ranks = format_ranks(view.rank for view in views)
@@ -86,4 +92,5 @@ RULE = FindingRule(
     time_ms=lambda view, _: _gap_ms(view),
     edit=lambda _finding: DECODE_GAP,
     place=find_longest_gap(STALL),
+    excess=_find_excess,
 )

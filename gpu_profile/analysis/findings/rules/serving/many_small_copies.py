@@ -106,4 +106,5 @@ RULE = FindingRule(
     ),
     explains=_explains,
     edit=lambda _finding: FEW_COPIES,
+    excess=lambda view: view.fact.count[1:],
 )
