@@ -9,7 +9,7 @@ from gpu_profile.table import Column, Table
 
 
 def _collect(database: Database, scope: Scope) -> list[tuple[int, int]]:
-    return [(one.rank, len(one.ops.start)) for one in activities_of(database, scope)]
+    return [(activity.rank, len(activity.ops.start)) for activity in activities_of(database, scope)]
 
 
 def _merge(parts: Sequence[list[tuple[int, int]]]) -> Table:

@@ -166,7 +166,7 @@ def report_health(database: Database, activities: tuple[Activity, ...]) -> Repor
         _format_line(line) for severity, line in rows if severity == ERROR or _tells_loss(line)
     }
     warnings = sum(severity == 2 for severity, _ in rows)
-    others = list_other_processes(database, {one.process for one in activities})
+    others = list_other_processes(database, {activity.process for activity in activities})
     return ReportHealth(report, ranks, tuple(sorted(severe)), warnings, others)
 
 

@@ -73,7 +73,7 @@ def judge_run(
     pauses = {} if isinstance(replay, str) else measure_pauses(alike, replay)
     portions = {} if isinstance(replay, str) else measure_portions(RULES, by_kind, replay)
     ordered = replay_costs(findings, replay, plan, shadow, RareCauses(pauses, portions))
-    named = tuple(replace(one, advice=name_program(one.advice)) for one in ordered)
+    named = tuple(replace(finding, advice=name_program(finding.advice)) for finding in ordered)
     diagnosis = Diagnosis(named, tuple(dict.fromkeys(notes)), facts_of_run, plan)
     return diagnosis.with_texts(_hide_secrets)
 
@@ -107,7 +107,9 @@ def _judge(rule: FindingRule[Any], views: Sequence[View[Any]]) -> Judgement:
     if rule.needs_all_kernels:
         views = [view for view in views if view.has_all_kernels]
     judged = rule.judge(views)
-    placed = tuple(replace(one, place=rule.place(views, one)) for one in judged.findings)
+    placed = tuple(
+        replace(finding, place=rule.place(views, finding)) for finding in judged.findings
+    )
     return replace(judged, findings=placed)
 
 
@@ -127,7 +129,7 @@ def _of_recording(
     findings: Sequence[Finding], notes: Sequence[str]
 ) -> tuple[list[Finding], list[str]]:
     """The findings of a run without steps: idle time may be start-up then, so it becomes a note."""
-    idle = [one for one in findings if RULES[one.kind].unclear_without_steps(one)]
+    idle = [finding for finding in findings if RULES[finding.kind].unclear_without_steps(finding)]
     recording_findings = [finding.of_recording() for finding in findings if finding not in idle]
     more = [
         f"{finding.at_most_ms:.0f} ms of idle time on {format_ranks(finding.ranks)}: without "
@@ -158,7 +160,7 @@ def _leave_explained(findings: Sequence[Finding]) -> list[Finding]:
 
 def make_views(ranks: Sequence[RankFacts], clock_error_ns: int) -> dict[str, list[View[Any]]]:
     """By kind of rule, the views of all ranks in rank order, each with that rule's fact."""
-    ordered = sorted(ranks, key=lambda one: (one.common.states.rank, one.common.states.device))
+    ordered = sorted(ranks, key=lambda rank: (rank.common.states.rank, rank.common.states.device))
     splits = split_exposed([facts.common.states for facts in ordered], clock_error_ns)
     steps = [facts.common.states.steps for facts in ordered]
     drop, common = warm_up(steps), common_steps(steps)

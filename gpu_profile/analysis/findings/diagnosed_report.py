@@ -57,7 +57,8 @@ def collect_report_facts(database: Database, scope: Scope) -> DiagnosedReport:
     by_host = tuple((rank, host_steps(ranges)) for rank, ranges in hosts)
     health = replace(report_health(database, activities), joined=scope.joined)
     graphs = (
-        build_rank_graph(one, database, scope.offset_ns, scope.run_ranks) for one in activities
+        build_rank_graph(activity, database, scope.offset_ns, scope.run_ranks)
+        for activity in activities
     )
     started = read_session_start(database)
     utc = started - scope.offset_ns if started else 0
@@ -67,8 +68,8 @@ def collect_report_facts(database: Database, scope: Scope) -> DiagnosedReport:
 def replay_parts(parts: Sequence[DiagnosedReport], clock_error_ns: int = 0) -> Replay | str:
     """The replay of the run; or on one line why nothing can be predicted."""
     ranks = [facts.common for part in parts for facts in part.ranks]
-    incomplete = [one.health for one in ranks if one.health.unseen_share > UNSEEN_SHARE]
+    incomplete = [rank.health for rank in ranks if rank.health.unseen_share > UNSEEN_SHARE]
     if incomplete:
         return f"rank {incomplete[0].rank} has {incomplete[0].unseen} launches without a kernel"
     graphs = list(chain.from_iterable(part.graphs for part in parts))
-    return prepare_replay(graphs, [one.states for one in ranks], clock_error_ns)
+    return prepare_replay(graphs, [rank.states for rank in ranks], clock_error_ns)

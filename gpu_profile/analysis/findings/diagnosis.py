@@ -44,15 +44,15 @@ class Diagnosis:
             return self  # it is subtracted
         added = f"tracing adds to this: {cost or 'how much, --baseline tells'}"
         with_cost = {kind for kind, rule in RULES.items() if rule.holds_tracing_cost}
-        findings = tuple(
-            replace(one, evidence=(*one.evidence, added)) if one.kind in with_cost else one
-            for one in self.findings
-        )
-        return replace(self, findings=findings)
+        findings = list(self.findings)
+        for place, finding in enumerate(findings):
+            if finding.kind in with_cost:
+                findings[place] = replace(finding, evidence=(*finding.evidence, added))
+        return replace(self, findings=tuple(findings))
 
     def with_texts(self, change: Callable[[str], str]) -> "Diagnosis":
         """The diagnosis with `change` applied to each text that may hold a name of the report."""
-        findings = tuple(one.with_texts(change) for one in self.findings)
+        findings = tuple(finding.with_texts(change) for finding in self.findings)
         return replace(self, findings=findings, unjudged=tuple(map(change, self.unjudged)))
 
     def without_lone_rank(self) -> "Diagnosis":
@@ -60,8 +60,12 @@ class Diagnosis:
         if not self.overview.is_alone:
             return self
         findings = tuple(
-            replace(one, ranks=(), evidence=tuple(filter(None, map(drop_lone_rank, one.evidence))))
-            for one in self.findings
+            replace(
+                finding,
+                ranks=(),
+                evidence=tuple(filter(None, map(drop_lone_rank, finding.evidence))),
+            )
+            for finding in self.findings
         )
         return replace(self, findings=findings, unjudged=tuple(map(drop_lone_rank, self.unjudged)))
 
@@ -106,7 +110,7 @@ class Diagnosis:
         """The plan: a head and a line for each item; or one line that says why there is none."""
         if not isinstance(self.plan, str):
             return [printable(line) for line in self.plan.to_lines()]
-        costs = any(one.per_step and one.cost_ms for one in self.findings)
+        costs = any(finding.per_step and finding.cost_ms for finding in self.findings)
         return [printable(f"No plan: {self.plan}.")] if self.plan and costs else []
 
     def to_table(self) -> Table:

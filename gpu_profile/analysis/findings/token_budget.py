@@ -62,7 +62,7 @@ class BudgetFacts:
 def find_budget(views: Sequence[RankView]) -> BudgetFacts | None:
     """The budget of the rank whose iterations take longest; None without iterations."""
     facts = [one for view in views if (one := _measure_rank(view)) is not None]
-    return max(facts, key=lambda one: sum(one.parts_ms["median"].values()), default=None)
+    return max(facts, key=lambda budget: sum(budget.parts_ms["median"].values()), default=None)
 
 
 def _measure_rank(view: RankView) -> BudgetFacts | None:

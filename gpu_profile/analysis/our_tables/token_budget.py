@@ -50,17 +50,17 @@ def merge_budgets(parts: Sequence[Sequence[RankBudget]]) -> Table:
     The columns behind Step sum to it. Share: of the time of all iterations. Rows cover the steps
     that step_sum covers; a run without iterations of an engine has none.
     """
-    ranks = sorted(chain.from_iterable(parts), key=lambda one: one.states.rank)
-    steps = [one.states.steps for one in ranks]
+    ranks = sorted(chain.from_iterable(parts), key=lambda rank: rank.states.rank)
+    steps = [rank.states.steps for rank in ranks]
     drop, pairs = warm_up(steps), zip(ranks, common_steps(steps), strict=True)
-    rows = (_list_rows(one, min(first + drop, behind), behind) for one, (first, behind) in pairs)
+    rows = (_list_rows(rank, min(first + drop, behind), behind) for rank, (first, behind) in pairs)
     return Table("token_budget", COLUMNS, tuple(chain.from_iterable(rows)))
 
 
-def _list_rows(one: RankBudget, first: int, behind: int) -> Iterator[tuple[Cell, ...]]:
-    steps = one.states.steps
+def _list_rows(rank: RankBudget, first: int, behind: int) -> Iterator[tuple[Cell, ...]]:
+    steps = rank.states.steps
     time, kinds = (steps.end - steps.start)[first:behind], steps.kind[first:behind]
-    parts = one.budget.parts[first:behind]
+    parts = rank.budget.parts[first:behind]
     for kind, name in enumerate(KINDS):
         rows = np.flatnonzero(kinds == kind)
         if not len(rows):
@@ -68,7 +68,7 @@ def _list_rows(one: RankBudget, first: int, behind: int) -> Iterator[tuple[Cell,
         share = compute_share(float(time[rows].sum()), float(time.sum()))
         for label, quantile in QUANTILES.items():
             means = [round(ns) for ns in average_near(parts[rows], quantile)]
-            yield (one.states.rank, name, len(rows), share, label, sum(means), *means)
+            yield (rank.states.rank, name, len(rows), share, label, sum(means), *means)
 
 
 TOKEN_BUDGET = Analysis(

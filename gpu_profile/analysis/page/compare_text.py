@@ -130,7 +130,7 @@ def _render_steps(sides: Sequence[ComparedSide]) -> str:
 def _slowest(side: ComparedSide) -> np.ndarray:
     times = [(rank.steps_end - rank.steps_start) / 1e6 for rank in side.ranks]
     count = min(map(len, times), default=0)
-    return np.stack([one[:count] for one in times]).max(axis=0) if count else np.empty(0)
+    return np.stack([series[:count] for series in times]).max(axis=0) if count else np.empty(0)
 
 
 def _render_timeline(sides: Sequence[ComparedSide], redactor: Redactor) -> str:

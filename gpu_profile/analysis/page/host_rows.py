@@ -37,9 +37,9 @@ class HostRows:
 def find_threads(activity: Activity) -> list[int]:
     """The threads with most calls: first the one that called first, which is the main thread."""
     thread = activity.calls.thread
-    counts = {one: int(np.count_nonzero(thread == one)) for one in list_distinct(thread)}
-    busiest = sorted(counts, key=lambda one: (-counts[one], one))[:THREADS]
-    return sorted(busiest, key=lambda one: int(np.argmax(thread == one)))
+    counts = {number: int(np.count_nonzero(thread == number)) for number in list_distinct(thread)}
+    busiest = sorted(counts, key=lambda number: (-counts[number], number))[:THREADS]
+    return sorted(busiest, key=lambda number: int(np.argmax(thread == number)))
 
 
 def measure_calls(activity: Activity, threads: Sequence[int], edges: IntArray) -> list[IntArray]:
@@ -97,8 +97,8 @@ def _stretches(
     A sample stands for the time to the next one, but for twice the usual time at most.
     """
     launchers = [thread for thread in list_distinct(activity.launcher) if thread != NO_CALL]
-    counts = {one: int(np.count_nonzero(stacks.thread == one)) for one in launchers}
-    busiest = max(counts, key=lambda one: (counts[one], one), default=NO_CALL)
+    counts = {number: int(np.count_nonzero(stacks.thread == number)) for number in launchers}
+    busiest = max(counts, key=lambda number: (counts[number], number), default=NO_CALL)
     rows = np.flatnonzero(stacks.thread == busiest)
     if len(rows) < 2:
         return None

@@ -34,13 +34,13 @@ def draw_path(path: Iterable[Stretch]) -> PathOf:
 
 
 def _make_marks(stretches: Sequence[Stretch]) -> Marks:
-    ordered = sorted(stretches, key=lambda one: (one.start, one.end))
-    texts = [name_stretch(one) for one in ordered]
+    ordered = sorted(stretches, key=lambda stretch: (stretch.start, stretch.end))
+    texts = [name_stretch(stretch) for stretch in ordered]
     codes = {text: code for code, text in enumerate(dict.fromkeys(texts))}
     return Marks(
-        np.array([one.start for one in ordered], np.int64),
-        np.array([one.end for one in ordered], np.int64),
+        np.array([stretch.start for stretch in ordered], np.int64),
+        np.array([stretch.end for stretch in ordered], np.int64),
         np.array([codes[text] for text in texts], np.int64),
-        np.array([_KIND_OF.get(one.part, 4) for one in ordered], np.int64),
+        np.array([_KIND_OF.get(stretch.part, 4) for stretch in ordered], np.int64),
         tuple(codes),
     )

@@ -76,9 +76,12 @@ def _format_note(ranks: Sequence[RankPicture], paths: PathOf) -> str:
 
 def _list_left_out(ranks: Sequence[RankPicture]) -> tuple[tuple[int, str], ...]:
     return (
-        (sum(one.host.calls_left_out for one in ranks), "short CUDA calls of that stretch"),
-        (sum(one.host.stacks_left_out for one in ranks), "short stretches of the host's functions"),
-        (sum(one.ranges_left_out for one in ranks), "short or deeply nested NVTX ranges"),
+        (sum(rank.host.calls_left_out for rank in ranks), "short CUDA calls of that stretch"),
+        (
+            sum(rank.host.stacks_left_out for rank in ranks),
+            "short stretches of the host's functions",
+        ),
+        (sum(rank.ranges_left_out for rank in ranks), "short or deeply nested NVTX ranges"),
     )
 
 

@@ -20,8 +20,10 @@ def list_stretches_of(replay: Replay | str) -> list[Stretch]:
     if isinstance(replay, str):
         return []
     path = find_critical_path(replay.graph, replay.graph.time)
-    stretches = (one for one in list_stretches(replay.graph, path) if one.end > one.start)
-    return sorted(stretches, key=lambda one: (one.start, one.end))
+    stretches = (
+        stretch for stretch in list_stretches(replay.graph, path) if stretch.end > stretch.start
+    )
+    return sorted(stretches, key=lambda stretch: (stretch.start, stretch.end))
 
 
 def group_lanes(path: Sequence[Stretch]) -> Iterator[tuple[str, list[Stretch]]]:
@@ -40,7 +42,7 @@ def name_stretch(stretch: Stretch) -> str:
 
 def make_events(stretches: Sequence[Stretch], codes: Sequence[int]) -> Events:
     """The events of one track, whose stretches follow each other; `codes` are their names'."""
-    time = np.array([(one.start, one.end) for one in stretches], np.int64).ravel()
+    time = np.array([(stretch.start, stretch.end) for stretch in stretches], np.int64).ravel()
     kind = np.tile(np.array([BEGIN, END]), len(stretches))
     name = np.repeat(np.array(codes, np.int64), 2)
     return Events(time, kind, name, np.full(len(time), NO_FLOW))

@@ -35,7 +35,7 @@ class ComparedRun:
         """
         analyses = [Analysis("samples", partial, _merge_no_table) for partial in partials]
         answers = self.reports.of(analyses)
-        return [[one for answer in answers for one in answer[at]] for at in range(len(partials))]
+        return [[part for answer in answers for part in answer[at]] for at in range(len(partials))]
 
 
 def _merge_no_table(_parts: object) -> Table:

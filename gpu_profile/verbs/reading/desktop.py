@@ -41,12 +41,14 @@ def _find_recordings(choice: ReportChoice, options: OpenOptions) -> list[Path]:
     found = find_report_files(choice, load_settings(options))
     copies = {report: list_copies(report) for report in found}
     recordings = [
-        next((one for one in beside if one.name.endswith(RECORDING) and one.is_file()), None)
+        next((path for path in beside if path.name.endswith(RECORDING) and path.is_file()), None)
         for beside in copies.values()
     ]
     known = [path for path in recordings if path is not None]
     if len(known) < len(found):
-        left = next(report for report, one in zip(found, recordings, strict=True) if one is None)
+        left = next(
+            report for report, recording in zip(found, recordings, strict=True) if recording is None
+        )
         what = f"{left} has no {RECORDING} beside it, which Nsight Systems needs"
         raise ReportError(what, "Read it by `invoke html`")
     if len(known) > MOST:

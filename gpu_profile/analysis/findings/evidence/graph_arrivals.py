@@ -44,8 +44,8 @@ def list_graph_arrivals(views: Sequence[GraphView]) -> list[GraphArrivals]:
     last one. So the collectives inside need no times of their own to be told apart.
     """
     launches = [_Launches.of(view) for view in views]
-    arrivals = match_collectives([one.as_collectives() for one in launches])
-    numbers = {int(number) for one in arrivals for number in np.unique(one.group)}
+    arrivals = match_collectives([group.as_collectives() for group in launches])
+    numbers = {int(number) for arrived in arrivals for number in np.unique(arrived.group)}
     return [
         group
         for number in sorted(numbers - {UNMATCHED})
@@ -107,7 +107,7 @@ def _join_launches(
             for group, rows in pairs
         ]
     )
-    return _keep_steady(tuple(one.view for one, _ in pairs), start, within, count)
+    return _keep_steady(tuple(group.view for group, _ in pairs), start, within, count)
 
 
 def _keep_steady(

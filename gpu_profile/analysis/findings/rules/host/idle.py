@@ -174,7 +174,7 @@ RULE = FindingRule(
     needs_all_kernels=True,
     time_ms=lambda view, cause: _queued_ms(view) if cause == "queued" else _stall_ms(view),
     edit=_edit,
-    place=lambda views, one: find_longest_gap(QUEUED if one.cause == "queued" else STALL)(
-        views, one
+    place=lambda views, finding: find_longest_gap(QUEUED if finding.cause == "queued" else STALL)(
+        views, finding
     ),
 )

@@ -86,8 +86,9 @@ def _list_evidence(views: Sequence[View[SmallCopies]]) -> tuple[str, ...]:
 
 def _explains(found: Sequence[Finding], other: Finding) -> bool:
     """The waits for these copies are told with them."""
-    ranks = {rank for one in found for rank in one.ranks}
-    return any(other.kind in one.includes for one in found) and ranks.issuperset(other.ranks)
+    ranks = {rank for finding in found for rank in finding.ranks}
+    includes = any(other.kind in finding.includes for finding in found)
+    return includes and ranks.issuperset(other.ranks)
 
 
 RULE = FindingRule(
