@@ -61,6 +61,9 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "alone: changes the cluster for all of its users")
     # A shell has what it puts in the background ignore Ctrl-C, and so do its children.
     signal.signal(signal.SIGINT, signal.default_int_handler)
+    # nohup ignores SIGHUP, and verbs leave it ignored. A handler ends with exec, SIG_IGN does not.
+    if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
+        signal.signal(signal.SIGHUP, lambda *_: None)
     # The shell's own settings would win over the `.env` that a test writes.
     for key in KEYS:
         if not key.name.endswith("_proxy"):

@@ -37,9 +37,8 @@ class Wrapper:
         return run_python(self.argv(*words)[1:], self.directory, environ, without=list_left_out())
 
     def start(self, *words: str, **environ: str) -> "subprocess.Popen[str]":
-        # Under nohup, SIGHUP is ignored by all that a test starts.
         return subprocess.Popen(
-            ("env", "--default-signal=HUP", *self.argv(*words)),
+            self.argv(*words),
             env=clean_environment(environ),
             cwd=self.directory,
             stdout=subprocess.PIPE,
