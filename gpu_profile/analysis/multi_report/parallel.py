@@ -167,11 +167,15 @@ def _keep_finished(futures: Mapping[Future[Answer], int], answers: dict[int, Ans
 
 
 def _make_patient(notify: Notify) -> Notify:
-    """Wrap `notify` so that lines in the first two seconds (QUIET_S) are dropped."""
-    started = time.monotonic()
+    """Wrap `notify` so that lines in the first two seconds (QUIET_S) are dropped, and repeated
+    ones, each of which would be a line of its own where no terminal is.
+    """
+    started, last = time.monotonic(), ""
 
     def patient(line: str) -> None:
-        if time.monotonic() - started > QUIET_S:
+        nonlocal last
+        if line != last and time.monotonic() - started > QUIET_S:
+            last = line
             notify(line)
 
     return patient
