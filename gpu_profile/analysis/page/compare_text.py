@@ -139,7 +139,7 @@ def _render_timeline(sides: Sequence[ComparedSide], redactor: Redactor) -> str:
     data = encode_aligned(sides, lambda name: redactor.text(shorten(name)))
     ranks = [rank for side in sides for rank in side.ranks]
     intro = (
-        "Both runs, rank by rank, with the second step of each at time 0. Go to a step to begin "
-        "it at one time in both."
+        "Both runs from their first step on, rank by rank, with the second one at time 0. Go to a "
+        "step to begin it at one time in both; All shows the start-up, too."
     )
     return render_section("timeline", "Timeline", intro, render_drawing(ranks, data, {}))

@@ -183,6 +183,8 @@ def test_a_comparison_begins_a_step_of_both_runs_at_one_time(
         assert browser.run("document.documentElement.scrollWidth") == width
     names = browser.run("timeline.data.ranks.map((rank) => rank.name)")
     assert names == ["base 0", "new 0", "base 1", "new 1"]
+    first = "Math.min(...timeline.data.ranks.map((rank) => rank.stepStart[0]))"
+    assert browser.run("timeline.t0") == browser.run(first)
     places = "timeline.data.ranks.map((r) => timeline.x(r.stepStart[5] - r.shift))"
     assert max(browser.run(places)) - min(browser.run(places)) > 50
     browser.run("""(() => { const steps = document.getElementById("timeline-step");

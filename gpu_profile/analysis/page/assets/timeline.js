@@ -9,9 +9,15 @@ function amount(ns, digits = 3) {
   return `${Number((ns / size).toPrecision(digits))} ${unit}`;
 }
 
+// A comparison begins at its steps: start-up of seconds would leave them a corner.
+function firstStep({ sides, ranks }) {
+  const starts = ranks.map((rank) => rank.stepStart[0]);
+  return sides.length > 1 && starts.every((start) => start >= 0) ? Math.min(...starts) : 0;
+}
+
 class Timeline {
   constructor(data, root) {
-    Object.assign(this, { data, root, t0: 0, t1: data.end, group: 0, whole: false });
+    Object.assign(this, { data, root, t0: firstStep(data), t1: data.end, group: 0, whole: false });
     Object.assign(this, { found: null, hits: new Map(), picked: null, place: null });
     this.alone = data.ranks.length === 1 && data.ranks[0].rank === 0;
     // Of several runs each rank says whose it is, and has its own shift of time (see choices).
