@@ -5,7 +5,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from gpu_profile.analysis.replay.changes import Change, combine
-from gpu_profile.analysis.replay.edits.gpu_work import scale_communication, scale_kernels
+from gpu_profile.analysis.replay.edits.gpu_work import (
+    find_kernels,
+    scale_communication,
+    scale_kernels,
+)
 from gpu_profile.analysis.replay.plan import list_changes
 from gpu_profile.analysis.replay.run.run_graph import RunGraph
 from gpu_profile.analysis.replay.run_replay import Replay
@@ -111,6 +115,13 @@ def parse_faster(text: str) -> Change:
         hint = "Use --faster 'gemm=2': a regular expression, and how many times as fast"
         raise SettingsError(f"--faster {text!r} cannot be read", hint)
     return Change(f"{pattern} {number} times as fast", scale_kernels(pattern, 1 / factor))
+
+
+def check_faster(graph: RunGraph, text: str) -> None:
+    """Raise SettingsError where `nosuch=2` names no kernel: its gain of 0 ms would be no answer."""
+    if not find_kernels(graph, text.rpartition("=")[0]).size:
+        hint = "`invoke stats --table cuda_gpu_kern_sum` lists their names"
+        raise SettingsError(f"--faster {text!r}: no compute kernel of the steps is like it", hint)
 
 
 def scale_bandwidth(factor: float) -> Change:

@@ -100,7 +100,7 @@ class Answers:
 
         `metric` is "step", "range:NAME", "module:NAME" or "kernel:NAME". Times are in ns.
         """
-        words = [f"--base={self._find_run(base)}", f"--new={self._find_run(new)}"]
+        words = [f"--base={self._find_side(base)}", f"--new={self._find_side(new)}"]
         answer = self._ask("compare", *words, f"--metric={metric}")
         facts = {name: value for name, value in answer.items() if name != "kernels"}
         return format_page(facts, "kernels", answer.get("kernels", []), offset)
@@ -130,6 +130,15 @@ class Answers:
         if run == GIVEN and self.given:
             return [f"--report={place}" for place in self.given]
         return [f"--run={self._find_run(run)}"]
+
+    def _find_side(self, run: str) -> str:
+        """Return the path of a run for `compare`, which takes one directory or report a run."""
+        if run != GIVEN or not self.given:
+            return str(self._find_run(run))
+        if len(self.given) > 1:
+            what = f"{GIVEN!r} stands for {len(self.given)} reports, and a comparison takes one"
+            raise SettingsError(what, "Start the server with --report DIRECTORY")
+        return self.given[0]
 
     def _find_run(self, run: str) -> Path:
         """Return the directory of a run in REPORT_DIR. Raises SettingsError for any other path."""

@@ -12,6 +12,7 @@ from gpu_profile.analysis.replay.changes import Change
 from gpu_profile.analysis.replay.run_replay import Replay
 from gpu_profile.analysis.replay.shadow import find_shadow
 from gpu_profile.analysis.replay.what_if import (
+    check_faster,
     find_change,
     parse_faster,
     predict_changes,
@@ -41,6 +42,8 @@ def what_if(options: WhatIfOptions) -> None:
     if isinstance(replay, str):
         what = f"nothing can be predicted: {replay}"
         raise ReportError(what, "`invoke diagnose` says what costs time, and at most how much")
+    for text in options.faster:
+        check_faster(replay.graph, text)
     control_ms = options.control_ms or find_control(choice, settings)
     causes = _find_causes(options.remove, replay, parts, (error_ns, control_ms))
     removed = [replace(cause, text=f"without {cause.text}") for cause in causes]

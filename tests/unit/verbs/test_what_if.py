@@ -44,6 +44,7 @@ def test_each_change_alone_and_all_together() -> None:
         (("--remove=finding:9",), 2, "--remove 'finding:9': there are 3 findings"),
         (("--faster=gemm",), 2, "--faster 'gemm' cannot be read"),
         (("--faster=(=2",), 2, "--faster '(=2' cannot be read"),
+        (("--faster=nosuch=2",), 2, "--faster 'nosuch=2': no compute kernel of the steps"),
         (("--bandwidth=-1",), 2, "--bandwidth"),
     ],
 )

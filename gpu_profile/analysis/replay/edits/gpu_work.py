@@ -6,6 +6,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from gpu_profile.analysis.activity.activity import COMMUNICATION, COMPUTE
+from gpu_profile.analysis.arrays.types import IntArray
 from gpu_profile.analysis.replay.changes import Apply, choose_ops, match_names, scale_delays
 from gpu_profile.analysis.replay.run.run_graph import RunGraph
 from gpu_profile.analysis.replay.weights import Weights
@@ -24,13 +25,17 @@ def scale_communication(factor: float, ranks: Sequence[int] = ()) -> Apply:
     return apply
 
 
+def find_kernels(graph: RunGraph, pattern: str, ranks: Sequence[int] = ()) -> IntArray:
+    """The rows of the compute kernels with a name like the pattern."""
+    matches = match_names(graph, re.compile(pattern, re.IGNORECASE))[graph.ops.name]
+    return np.flatnonzero(choose_ops(graph, ranks) & (graph.ops.kind == COMPUTE) & matches)
+
+
 def scale_kernels(pattern: str, factor: float, ranks: Sequence[int] = ()) -> Apply:
     """Compute kernels with a name like the pattern take `factor` of their time."""
 
     def apply(graph: RunGraph, weights: Weights) -> Weights:
-        matches = match_names(graph, re.compile(pattern, re.IGNORECASE))[graph.ops.name]
-        chosen = choose_ops(graph, ranks) & (graph.ops.kind == COMPUTE)
-        rows = np.flatnonzero(chosen & matches)
+        rows = find_kernels(graph, pattern, ranks)
         return weights.with_work(rows, np.rint(weights.work[rows] * factor).astype(np.int64))
 
     return apply

@@ -41,6 +41,14 @@ def test_a_verb_that_fails_or_takes_too_long_is_one_line(place: Path) -> None:
         slow.diagnose("given")
 
 
+def test_the_given_reports_are_a_side_of_a_comparison(place: Path) -> None:
+    with pytest.raises(ReportError, match="has no step"):  # it was read
+        Answers(report_dir=place, given=(str(place),)).compare_runs("given", "given")
+    several = Answers(report_dir=place, given=(str(place), str(place)))
+    with pytest.raises(SettingsError, match="'given' stands for 2 reports"):
+        several.compare_runs("given", "given")
+
+
 def test_the_server_names_the_package_that_it_needs(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "mcp.server", None)
     with pytest.raises(ToolError, match=r"gpu-profile\[mcp\]"):
