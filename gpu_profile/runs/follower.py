@@ -21,7 +21,7 @@ from gpu_profile.runs.record import RunRecord
 
 # Pauses between two status queries: before the job runs, while it runs, and in long runs. The end
 # of its log mostly shows the end of the job at once. A query takes CPU time from a job on this
-# machine.
+# machine (three calls of kubectl half a second), so a pause is never shorter than the query was.
 _STARTING_S, _RUNNING_S, _LONG_S = 0.2, 1.0, 2.0
 _UNFINISHED = ("submitting", "running", "fetching")
 
@@ -105,7 +105,9 @@ def watch_job(
         pause: Callable[[float], None] = time.sleep
         following = False
         while time.monotonic() < until:
+            asked = time.monotonic()
             status = process.drive(launcher.status(job_id))
+            took = time.monotonic() - asked
             absence.check(status)
             if status.state.finished:
                 return status
@@ -115,7 +117,7 @@ def watch_job(
                 following = True
             progress.show(format_phase(status), last_line(log.path))
             shortest = _RUNNING_S if following else _STARTING_S
-            pause(min(max((time.monotonic() - started) / 30, shortest), _LONG_S))
+            pause(min(max((time.monotonic() - started) / 30, shortest, took), _LONG_S))
     raise JobError(f"{run.handle} did not end", "`invoke stop --job` tries again")
 
 
