@@ -11,6 +11,7 @@ import pytest
 from gpu_profile import process
 from gpu_profile.command import Result, make_command
 from tests import invoked
+from tests.live.torch_site import write_site
 
 pytestmark = [pytest.mark.docker, pytest.mark.image]
 
@@ -97,3 +98,20 @@ def test_an_image_with_musl_is_refused_before_the_job(
     assert refused.returncode == 3
     assert "it has no glibc (Alpine has musl)" in refused.stderr
     assert not list(tmp_path.glob("*/run.json"))
+
+
+def test_torch_profiler_records_in_an_image_by_its_own_python(
+    image: str, likeness: Likeness, tmp_path: Path
+) -> None:
+    write_site(tmp_path)
+    site = f"--env=PYTHONPATH={tmp_path / 'site'}"
+    words = ("--with=torch", "--annotate=modules", "--steps=4:8", f"--mount={tmp_path}", site)
+    done = profile(image, image, tmp_path, *words, "--", "python3", f"{tmp_path}/train.py", "20")
+    assert done.returncode == 0, done.stderr
+    assert "steps 4 to 7" in done.stdout
+    (run,) = tmp_path.glob("like-*/run.json")
+    assert [path.name for path in run.parent.glob("*.nsys-rep")] == []
+    assert len(list(run.parent.glob("rank0.*.pt.trace.json.gz"))) == 1
+    bare = profile(image, likeness("trixie"), tmp_path, "--with=torch", "--", "python3", "x.py")
+    assert (bare.returncode, bare.stdout) == (3, "")
+    assert "has no python3 of 3.8 or newer, by which --with torch records" in bare.stderr

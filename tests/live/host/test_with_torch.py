@@ -1,6 +1,4 @@
-"""profile --with torch on this machine, without nsys: a double of torch, whose profiler writes what
-it was told to record.
-"""
+"""profile --with torch on this machine, without nsys, with a double of torch."""
 
 import gzip
 import json
@@ -10,93 +8,13 @@ from pathlib import Path
 import pytest
 
 from gpu_profile.command import Result
-from tests.invoked import invoke, reporting_here
-
-DOUBLE = Path(__file__).parents[2] / "data" / "annotated" / "doubles" / "torch_double.py"
-PROFILER = '''
-
-class _Traced:
-    """Stands for torch.profiler.profile: notes annotations, and launches a kernel at each end."""
-
-    running = None
-
-    def __init__(self, activities, experimental_config=None):
-        self.profiler, self.events, self.open = _OfAutograd(), [], []
-        self.facts = {"schemaVersion": 1, "deviceProperties": []}
-
-    def start(self):
-        self.profiler._prepare_trace()
-        _Traced.running = self
-
-    def stop(self):
-        _Traced.running = None
-
-    def add_metadata_json(self, name, text):
-        self.facts[name] = __import__("json").loads(text)
-
-    def enter(self, name, _):
-        self.open.append((name, 1e6 * __import__("time").time()))
-
-    def leave(self, _):
-        name, begun = self.open.pop()
-        took = 1e6 * __import__("time").time() - begun
-        base = {"ph": "X", "pid": 40, "ts": begun, "dur": took, "tid": 40}
-        ids = {"correlation": len(self.events), "device": 0, "stream": 7}
-        self.events += [
-            {**base, "cat": "user_annotation", "name": name},
-            {**base, "cat": "cuda_runtime", "name": "cudaLaunchKernel", "args": ids},
-            {**base, "cat": "kernel", "name": "gemm", "pid": 0, "tid": 7, "args": ids},
-        ]
-
-    def export_chrome_trace(self, path):
-        with open(path, "w") as file:
-            __import__("json").dump({**self.facts, "traceEvents": self.events}, file)
-
-
-class _OfAutograd:
-    def _prepare_trace(self):
-        pass
-
-
-def _enter(name, arguments):
-    running = _Traced.running
-    return running and (running.enter(name, arguments), running)
-
-
-def _leave(entered):
-    entered and entered[1].leave(None)
-
-
-profiler = _module(
-    "torch.profiler", profile=_Traced, ProfilerActivity=types.SimpleNamespace(CPU=0, CUDA=1)
-)
-autograd.profiler = types.SimpleNamespace(profile=_OfAutograd)
-autograd.kineto_available = lambda: KINETO
-cuda.is_available = lambda: False
-cuda._lazy_call = lambda call: None
-_exit = types.SimpleNamespace(_RecordFunction=_leave)
-ops = types.SimpleNamespace(
-    profiler=types.SimpleNamespace(_record_function_enter_new=_enter, _record_function_exit=_exit)
-)
-'''
-TRAIN = """
-import sys, time, torch
-model, optimizer = torch.nn.Module(), torch.optim.Optimizer()
-for _ in range(int(sys.argv[1])):
-    model()
-    time.sleep(0.001)
-    optimizer.step()
-print("trained")
-"""
+from tests.invoked import invoke
+from tests.live.torch_site import write_site
 
 
 @pytest.fixture
 def place(tmp_path: Path) -> Path:
-    site = tmp_path / "site" / "torch"
-    site.mkdir(parents=True)
-    (site / "__init__.py").write_text(f"KINETO = True\n{DOUBLE.read_text()}{PROFILER}")
-    (tmp_path / "train.py").write_text(TRAIN)
-    return reporting_here(tmp_path)
+    return write_site(tmp_path)
 
 
 def profile(place: Path, *words: str, steps: int = 9, **env: str) -> Result:
