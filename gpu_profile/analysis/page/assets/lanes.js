@@ -45,7 +45,8 @@ function drawRank(timeline, pen, rank, top) {
   pen.textAlign = "right";
   if (!timeline.alone) {
     pen.fillStyle = ink.text;
-    pen.fillText(small ? rank.brief : rank.name, small ? 22 : 46, top + LANE / 2);
+    const name = small ? rank.brief : rank.name;
+    pen.fillText(name, Math.max(small ? 22 : 46, pen.measureText(name).width), top + LANE / 2);
   }
   pen.font = "11px system-ui, sans-serif";
   pen.fillStyle = ink.soft;

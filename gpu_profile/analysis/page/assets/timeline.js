@@ -51,7 +51,8 @@ class Timeline {
   // Sizes that a redraw must not ask the browser for.
   measure() {
     this.across = this.root.clientWidth;
-    this.left = this.across < 600 ? 64 : 124;
+    const letters = Math.max(3, ...this.data.ranks.map((rank) => rank.brief.length));
+    this.left = this.across < 600 ? 40 + 8 * Math.min(letters, 6) : 124;
     this.width = Math.max(60, this.across - this.left - 8);
     const total = this.ranks.length * this.block + 4;
     this.tall.style.height = `${total}px`;
