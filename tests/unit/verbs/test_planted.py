@@ -174,7 +174,7 @@ def test_no_file_of_a_run_is_opened_for_writing_where_a_link_could_lie(
     common = {"directory": str(place), "environ": {**os.environ, **make_env(place)}, "umask": 0o22}
     calls = json.dumps([{"words": (*module, *words), **common} for words in verbs])
     argv = (*before, sys.executable, "-c", RUN_VERBS, calls)
-    done = subprocess.run(argv, cwd=ROOT, capture_output=True, text=True, check=True, timeout=120)
+    done = subprocess.run(argv, cwd=ROOT, capture_output=True, text=True, check=True, timeout=900)
     assert "Traceback" not in done.stderr, done.stderr
     assert (place / "runs" / "compare.txt").exists()
     assert list((place / "runs" / "copies").iterdir())
