@@ -19,8 +19,8 @@ CLUSTER_STARTS = "GPU_PROFILE_CLUSTER_STARTS"
 """The variable with the path of a file that .ci/stages makes once the cluster is there: the first
 time, its programs are built for minutes, and tests of other parts run meanwhile."""
 FIRST = (
-    *("kubernetes alone", "slurm", "image/test_locked_builds.py", "registry"),
-    *("kubernetes/test_profile_kubernetes.py", "image/test_toggles.py", "installed"),
+    *("kubernetes alone", "slurm", "image/test_locked_builds.py", "registry/test_locked_push.py"),
+    *("kubernetes/test_profile_kubernetes.py", "registry", "installed"),
     *("kubernetes/test_record_kubernetes.py", "kubernetes/test_user_manifests.py", "ssh"),
     *("kubernetes/test_carried_live.py", "kubernetes/test_faults_pods.py", "nsys/test_record.py"),
     *("kubernetes/test_injector_live.py", "kubernetes/test_open_mpi.py", "test_engine_hangs.py"),
@@ -63,7 +63,7 @@ def get_group(nodeid: str) -> str:
     if path in SINGLE:
         return ""
     folder = path.partition("/")[0]
-    return folder if folder in WHOLE else path
+    return folder if folder in WHOLE and path not in FIRST else path
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

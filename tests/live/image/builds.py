@@ -7,6 +7,8 @@ from gpu_profile.image import auto, downloads
 from gpu_profile.image import build as image
 from gpu_profile.image.build_log import BuildLog
 from gpu_profile.settings.settings import load_settings
+from tests.image.checks import NOT_APPLICABLE, in_container, last_line
+from tests.image.test_checks import CHECKS
 
 ROOT = Path(__file__).parents[3]
 STAND_IN = Path(__file__).with_name("nccl-tests-stand-in")
@@ -40,3 +42,16 @@ def build(
 
 def why(log: BuildLog | None) -> str:
     return "" if log is None else str(log.failure(1))
+
+
+def assert_checked(name: str, off: set[str]) -> None:
+    """Every check of the image passes; those of parts that are off have nothing to check."""
+    results = {check.stem: in_container(name, f"/test.d/{check.name}") for check in CHECKS}
+    failed = {
+        check: last_line(result)
+        for check, result in results.items()
+        if result.returncode not in (0, NOT_APPLICABLE)
+    }
+    assert failed == {}
+    left_out = {check for check, result in results.items() if result.returncode == NOT_APPLICABLE}
+    assert off <= left_out

@@ -23,17 +23,20 @@ from typing import Any
 import boto3
 import pytest
 
+from gpu_profile.command import Result
 from gpu_profile.declared.image_ref import ImageRef
 from gpu_profile.engine.api import LayerEvent
 from gpu_profile.errors import RegistryError
 from gpu_profile.registry import address as registry_address
 from gpu_profile.registry import push
+from tests.invoked import invoke as invoke_verb
 
 ACCOUNT, REGION = "123456789012", "us-east-1"
 ECR = f"{ACCOUNT}.dkr.ecr.{REGION}.amazonaws.com"
 PASSWORD = f"{ACCOUNT}-auth-token"
 """What moto's ECR gives to user AWS."""
 Refused = Callable[..., str]
+Invoke = Callable[..., Result]
 
 
 def free_port() -> int:
@@ -216,3 +219,20 @@ def refused(tmp_path: Path) -> Refused:
         return line
 
     return check
+
+
+@pytest.fixture
+def invoke(where: registry_address.Registry, real_registry: Registry, tmp_path: Path) -> Invoke:
+    """Run `invoke WORDS` in a directory of its own, with these settings on top."""
+    directory = tmp_path / "work"
+    directory.mkdir()
+    (directory / ".env").write_text(f"REGISTRY={real_registry.address}\nECR_REGISTRY={ECR}\n")
+
+    def run(*words: str, **more: str) -> Result:
+        env = {"VERSION": "v1", "DOCKER_CONFIG": str(tmp_path / "none"), **more}
+        done = invoke_verb(*words, directory=directory, **env)
+        assert PASSWORD not in done.stdout + done.stderr
+        assert "Traceback" not in done.stderr
+        return done
+
+    return run

@@ -3,41 +3,14 @@
 import json
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from gpu_profile import process
-from gpu_profile.command import Result, make_command
 from gpu_profile.declared.image_ref import ImageRef
-from gpu_profile.lock import file, installed
 from gpu_profile.registry import address, push
-from tests.image.checks import in_container
-from tests.invoked import invoke as run_invoke
-from tests.live.image.builds import FULL, PLAIN
-from tests.live.registry.conftest import ECR, PASSWORD, Registry, stored_digest, tell_ecr
+from tests.live.registry.conftest import Invoke, Registry, stored_digest
 
 pytestmark = [pytest.mark.registry, pytest.mark.docker]
-Invoke = Callable[..., Result]
-
-
-@pytest.fixture
-def invoke(
-    where: address.Registry, real_registry: Registry, tmp_path: Path
-) -> Callable[..., Result]:
-    """Run `invoke WORDS` in a directory of its own, with these settings on top."""
-    directory = tmp_path / "work"
-    directory.mkdir()
-    (directory / ".env").write_text(f"REGISTRY={real_registry.address}\nECR_REGISTRY={ECR}\n")
-
-    def run(*words: str, **more: str) -> Result:
-        env = {"VERSION": "v1", "DOCKER_CONFIG": str(tmp_path / "none"), **more}
-        done = run_invoke(*words, directory=directory, **env)
-        assert PASSWORD not in done.stdout + done.stderr
-        assert "Traceback" not in done.stderr
-        return done
-
-    return run
 
 
 def test_push_prints_and_records_the_digest_and_pull_takes_it(
@@ -54,35 +27,6 @@ def test_push_prints_and_records_the_digest_and_pull_takes_it(
     assert json.loads(records.read_text()) == {str(ref): digest}
     pulled = invoke("pull")
     assert (pulled.returncode, pulled.stdout) == (0, pushed.stdout)
-
-
-def test_what_was_locked_is_built_and_pushed_once(
-    embedded: None, invoke: Invoke, real_registry: Registry, ecr: Any, tmp_path: Path
-) -> None:
-    """The full image, from a lock by way of its inputs' hash to its digest in the registry."""
-    words = [word for setting in (*PLAIN, *FULL) for word in ("--set", setting)]
-    refused = invoke("build", *words, "--set", "NCCL_VERSION=latest", VERSION="auto")
-    assert (refused.returncode, "`invoke lock` pins it" in refused.stderr) == (2, True)
-    locked = invoke("lock", *words)
-    assert locked.returncode == 0, locked.stderr
-    built = invoke("build", *words, VERSION="auto")
-    assert built.returncode == 0, built.stderr
-    name, _, tag = built.stdout.partition(" ")[0].rpartition(":")
-    pinned = installed.pinned_by_lock(file.read_lock(tmp_path / "work" / file.NAME))
-    assert {"NCCL_VERSION", "NCCL_TESTS_VERSION"} <= set(pinned)
-    text = in_container(f"{name}:{tag}", "cat", str(installed.PATH)).stdout
-    assert installed.list_differences(installed.parse_components(text), pinned) == ()
-
-    assert "is up to date" in invoke("build", *words, VERSION="auto").stdout
-    pushed = invoke("push", *words, VERSION="auto")
-    assert pushed.returncode == 0, pushed.stderr
-    digest = stored_digest(real_registry, "gpu-profile", tag)
-    assert pushed.stdout == f"{name}@{digest}\n"
-    tell_ecr(ecr, real_registry.ref("gpu-profile", tag), digest)
-    anew = invoke("push", *words, VERSION="auto")
-    assert (anew.returncode, anew.stdout) == (0, pushed.stdout), anew.stderr
-    assert ": pushed" not in anew.stderr
-    process.run(make_command("docker", "image", "rm", f"{name}:{tag}"))
 
 
 @pytest.mark.parametrize(
