@@ -171,6 +171,7 @@ def main() -> None:
     tasks = os.listdir("/proc/self/task")  # noqa: PTH208 - the threads, also those of libraries
     assert len(tasks) == 1, "an import started a thread, which a fork would lose"
     gc.freeze()
+    gc.set_threshold(10_000, 20, 20)  # as tests/conftest.py: up to 5 % of the time of a verb
     call = Server(socket.socket(fileno=int(sys.argv[1]))).serve()
     if call is not None:
         try:
