@@ -27,4 +27,4 @@ def run(turns: Turns) -> None:
         update(optimizer, nn.functional.cross_entropy(scores.float(), labels))
         if turns.planted and steps % PERIOD == 0:
             for weight in model.parameters():
-                np.histogram(weight.detach().cpu().numpy()[:64], bins=64)
+                np.histogram(weight.detach().cpu().numpy()[:64], 64, (-2.0, 2.0))

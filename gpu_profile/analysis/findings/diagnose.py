@@ -70,7 +70,7 @@ def judge_run(
     notes += [f"single steps: {reason}" for reason in facts_of_run.no_steps]
     shadow = None if isinstance(replay, str) else find_shadow(replay, control_ms)
     plan = replay if isinstance(replay, str) else make_plan(replay, shadow)
-    pauses = {} if isinstance(replay, str) else measure_pauses(alike, replay)
+    pauses = {} if isinstance(replay, str) else measure_pauses(alike, replay, control_ms > 0)
     portions = {} if isinstance(replay, str) else measure_portions(RULES, by_kind, replay)
     ordered = replay_costs(findings, replay, plan, shadow, RareCauses(pauses, portions))
     named = tuple(replace(finding, advice=name_program(finding.advice)) for finding in ordered)

@@ -109,8 +109,11 @@ def measure_calls(graph: RunGraph, weights: Weights) -> IntArray:
 
 @once_each
 def _find_shapes(graph: RunGraph) -> IntArray:
-    """A number of each operation's name and grid."""
-    shape = np.stack((graph.ops.name.astype(np.int64), graph.ops.grid), axis=1)
+    """A number of each operation's name and grid, and of a copy's kind of memory: one from pageable
+    memory is as another such copy of the other ranks, not as a larger one from pinned memory.
+    """
+    ops = graph.ops
+    shape = np.stack((ops.name.astype(np.int64), ops.grid, ops.pageable), axis=1)
     return np.asarray(np.unique(shape, axis=0, return_inverse=True)[1].ravel(), np.int64)
 
 

@@ -113,7 +113,8 @@ class Plan:
         part = f"{100 * self.host_factor:.0f} %"
         steps = f"{self.recorded_ms:.2f} ms recorded, "
         if self.pause_factor != 1:
-            rest = f"{self.step_ms:.2f} without the profiler: there the host's pauses are"
+            host = f"the host's work takes {part}, and " if self.host_factor < 1 else ""
+            rest = f"{self.step_ms:.2f} without the profiler: there {host}the host's pauses are"
             return f" ({steps}{rest} {self.pause_factor:.1f} times as long)"
         if self.is_factor_measured:
             rest = f"{self.step_ms:.2f} without the profiler: the host's work takes {part}"

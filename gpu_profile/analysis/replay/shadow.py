@@ -78,18 +78,20 @@ def subtract_profiler(replay: Replay, control_ms: float) -> Shadow:
     The factor is the largest that does. It is 1 where the recorded step is as short as the control,
     and where the GPU alone makes it longer: then no factor reaches the control. Where no factor
     changes the step, it is TYPICAL_FACTOR. Where none reaches the control, it may be that of calls
-    that allocate, or the pauses were longer. A control that is longer than the recorded step has
-    longer pauses.
+    that allocate, or it is TYPICAL_FACTOR and the pauses were longer. A control that is longer than
+    the recorded step has longer pauses.
     """
     graph, weights = replay.graph, Weights.of(replay.graph)
     least_ms = replay.predict_step(scale_host(graph, weights, LEAST_FACTOR))
     if least_ms > (1 + ALIKE) * control_ms:
         shadow = _scale_allocations_to(replay, control_ms)
-        shadow = shadow or _scale_pauses_to(replay, control_ms, LEAST_FACTOR, 1.0)
+        typical = _take_typical(replay)
+        shadow = shadow or _scale_pauses_to(replay, typical, control_ms, (LEAST_FACTOR, 1.0))
         if shadow:
             return shadow
     if replay.step_ms < (1 - ALIKE) * control_ms:
-        shadow = _scale_pauses_to(replay, control_ms, 1.0, MOST_LONGER)
+        recorded = Shadow(1.0, replay.step_ms, weights)
+        shadow = _scale_pauses_to(replay, recorded, control_ms, (1.0, MOST_LONGER))
         if shadow:
             return shadow
     target = (1 + ALIKE) * max(control_ms, least_ms)
@@ -113,17 +115,21 @@ def _find_factor(replay: Replay, scale: Callable[[float], Weights], target_ms: f
     return Shadow(low, replay.predict_step(scale(low)), scale(low))
 
 
-def _scale_pauses_to(replay: Replay, control_ms: float, low: float, high: float) -> Shadow | None:
-    """Scale pauses by `low` to `high` until the step is the control: nothing else can make it as
-    long, or as short. None where the step has few pauses.
+def _scale_pauses_to(
+    replay: Replay, host: Shadow, control_ms: float, factors: tuple[float, float]
+) -> Shadow | None:
+    """Scale pauses within `factors` until the step is the control: nothing else can make it as
+    long, or as short. `host` is the program before that. None where the step has few pauses.
 
     What a program does in a pause may grow while it runs: texts, files, garbage; and in a few
-    recorded steps a busy machine can make a pause longer than it mostly is.
+    recorded steps a busy machine can make a pause longer than it mostly is. A step that is shorter
+    without the profiler is so because of the host's work, too.
     """
-    graph, weights = replay.graph, Weights.of(replay.graph)
-    pauses_ms = replay.step_ms - replay.predict_step(remove_pauses()(graph, weights))
-    if pauses_ms < LEAST_PAUSES * replay.step_ms:
+    graph, weights = replay.graph, host.weights
+    pauses_ms = host.step_ms - replay.predict_step(remove_pauses()(graph, weights))
+    if pauses_ms < LEAST_PAUSES * host.step_ms:
         return None
+    low, high = factors
     for _ in range(ROUNDS):
         middle = (low + high) / 2
         if replay.predict_step(lengthen_pauses(graph, weights, middle)) > control_ms:
@@ -134,7 +140,7 @@ def _scale_pauses_to(replay: Replay, control_ms: float, low: float, high: float)
     step_ms = replay.predict_step(longer)
     if abs(step_ms / control_ms - 1) > ALIKE:
         return None
-    return Shadow(1.0, step_ms, longer, pause_factor=high)
+    return Shadow(host.factor, step_ms, longer, pause_factor=high)
 
 
 def lengthen_pauses(graph: RunGraph, weights: Weights, factor: float) -> Weights:

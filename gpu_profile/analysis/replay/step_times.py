@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gpu_profile.analysis.arrays.types import IntArray
+from gpu_profile.analysis.replay.changes import find_staged_copies
 from gpu_profile.analysis.replay.run.run_graph import RunGraph
 from gpu_profile.analysis.replay.simulate import simulate
 from gpu_profile.analysis.replay.weights import Weights
@@ -46,11 +47,16 @@ class SelfTest:
 def test_replay(graph: RunGraph) -> SelfTest:
     """Replay with the median in place of each delay before a GPU operation, and the median in
     place of each delay of the return of a blocking call: 2.5 to 12 us by machine and program. Host
-    pauses, durations and transfers stay as recorded.
+    pauses, durations, transfers and the staging of pageable copies stay as recorded.
     """
     nodes, has_source = graph.nodes, graph.has_source
-    starts = nodes.op_start[has_source[nodes.op_start]]
-    waits = nodes.call_end[graph.calls.waits & has_source[nodes.call_end]]
+    staged = find_staged_copies(graph)
+    is_usual = np.ones(len(graph.ops.start), bool)
+    is_usual[staged] = False
+    blocks = graph.calls.waits.copy()
+    blocks[graph.ops.call[staged]] = False
+    starts = nodes.op_start[is_usual & has_source[nodes.op_start]]
+    waits = nodes.call_end[blocks & has_source[nodes.call_end]]
     weights = Weights.of(graph)
     for kind in (starts, waits):
         typical = int(np.median(graph.delay[kind])) if len(kind) else 0

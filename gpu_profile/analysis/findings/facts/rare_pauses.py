@@ -13,28 +13,35 @@ from gpu_profile.analysis.replay.run_replay import Replay
 from gpu_profile.analysis.replay.step_times import SETTLING
 
 STALLED = "idle_stall"
-RARE = 3.0
-"""From how many times as much, or as little, on the replayed steps are not like all others."""
+RARE, RARE_BY_CONTROL = 1.5, 3.0
+"""From how many times as much, or as little, on the replayed steps are not like all others. A
+control has the pauses of many steps: what the replayed ones hold was made to fit it."""
 
 
 @dataclass(frozen=True)
 class PauseTimes:
-    """The idle time of pauses in ms a step: in all steady steps, and in those that are replayed."""
+    """The idle time of pauses in ms a step: in all steady steps, and in those that are replayed.
+    `has_control`: a control told the step without the profiler.
+    """
 
     steady_ms: float
     replayed_ms: float
+    has_control: bool = False
 
     def correct(self, gain_ms: float) -> float:
         """What pauses cost in all steps, given what the replay says of its own (ms a step)."""
         low, high = sorted((gain_ms, self.replayed_ms))
-        are_missing = RARE * high <= self.steady_ms
-        are_too_many = low >= RARE * self.steady_ms
+        rare = RARE_BY_CONTROL if self.has_control else RARE
+        are_missing = rare * high <= self.steady_ms
+        are_too_many = low >= rare * self.steady_ms
         if not are_missing and not are_too_many:
             return gain_ms
         return max(0.0, gain_ms + self.steady_ms - self.replayed_ms)
 
 
-def measure_pauses(views: Sequence[RankView], replay: Replay) -> Mapping[int, PauseTimes]:
+def measure_pauses(
+    views: Sequence[RankView], replay: Replay, has_control: bool = False
+) -> Mapping[int, PauseTimes]:
     """The times of pauses by rank."""
     view_of = {(view.rank, view.states.device): view for view in views}
     times = dict[int, PauseTimes]()
@@ -42,5 +49,6 @@ def measure_pauses(views: Sequence[RankView], replay: Replay) -> Mapping[int, Pa
         view = view_of[graph.rank, graph.device]
         settled = graph.first + 1 + (graph.count - 1) // SETTLING
         spent = view.split.spent[STALLED][1 + settled : 1 + graph.first + graph.count]
-        times[graph.rank] = PauseTimes(view.whole_ms(STALLED), float(np.mean(spent)) / 1e6)
+        replayed_ms = float(np.mean(spent)) / 1e6
+        times[graph.rank] = PauseTimes(view.whole_ms(STALLED), replayed_ms, has_control)
     return times

@@ -9,16 +9,15 @@ from gpu_profile.analysis.activity.activity import (
     ALLOCATION_NAME,
     COMMUNICATION,
     COMPUTE,
-    COPY,
     SYNC_NAME,
 )
-from gpu_profile.analysis.activity.idle.blocking_calls import STAGED_BYTES
 from gpu_profile.analysis.arrays.types import Flags, IntArray
 from gpu_profile.analysis.replay.changes import (
     Apply,
     choose_calls,
     choose_ops,
     find_edges,
+    find_staged_copies,
     free_calls,
     match_names,
     scale_delays,
@@ -37,8 +36,9 @@ TINY_NS, TINY_RUN = 5_000, 6
 """Loops over tensors launch six to hundreds of such kernels in a row. The layers of a model have
 tiny kernels, too, but between others: ResNet-50 has 471 a step, 12 of them in such rows, BERT 200
 and 8. What fuses the loop leaves the others."""
-PINNED_GB_PER_S, PINNED_CALL_NS = 50.0, 10_000
-"""Of a copy over PCIe 5 from pinned memory, and of the call that queues it."""
+PINNED_GB_PER_S, PINNED_CALL_NS, STREAM_NS = 50.0, 10_000, 1_500
+"""Of a copy over PCIe 5 from pinned memory, of the call that queues it, and between operations of a
+stream."""
 
 
 def remove_pauses(ranks: Sequence[int] = ()) -> Apply:
@@ -113,7 +113,7 @@ def remove_waits(ranks: Sequence[int] = (), pattern: str = "") -> Apply:
     def apply(graph: RunGraph, weights: Weights) -> Weights:
         waits = match_names(graph, SYNC_NAME)[graph.calls.name] | graph.calls.waits
         chosen = choose_calls(graph, ranks) & waits
-        chosen[graph.ops.call[_find_pageable_copies(graph, ranks)]] = False
+        chosen[graph.ops.call[find_staged_copies(graph, ranks)]] = False
         if pattern:
             chosen &= match_names(graph, re.compile(pattern))[graph.calls.name]
         return unblock_calls(graph, weights, np.flatnonzero(chosen))
@@ -121,22 +121,17 @@ def remove_waits(ranks: Sequence[int] = (), pattern: str = "") -> Apply:
     return apply
 
 
-def _find_pageable_copies(graph: RunGraph, ranks: Sequence[int]) -> IntArray:
-    """The operations that copy STAGED_BYTES or more from or to pageable memory, by a call."""
-    ops = graph.ops
-    chosen = choose_ops(graph, ranks) & (ops.kind == COPY) & ops.pageable & (ops.call != NONE)
-    return np.flatnonzero(chosen & (ops.bytes >= STAGED_BYTES))
-
-
 def pin_copies(ranks: Sequence[int] = ()) -> Apply:
     """Copies from and to pageable memory use pinned memory and do not block."""
 
     def apply(graph: RunGraph, weights: Weights) -> Weights:
-        ops, rows = graph.ops, _find_pageable_copies(graph, ranks)
+        ops, rows = graph.ops, find_staged_copies(graph, ranks)
         fast = np.rint(ops.bytes[rows] / PINNED_GB_PER_S).astype(np.int64) + 1_000
         weights = weights.with_work(rows, np.minimum(weights.work[rows], fast))
         calls = np.unique(ops.call[rows]).astype(np.int64)
         weights = unblock_calls(graph, weights, calls)
+        starts = graph.nodes.op_start[rows[graph.has_source[graph.nodes.op_start[rows]]]]
+        weights = weights.with_delay(starts, np.minimum(weights.delay[starts], STREAM_NS))
         edges = find_edges(graph, graph.nodes.call_end[calls], Edge.CALL)
         return weights.with_lag(edges, np.minimum(weights.lag[edges], PINNED_CALL_NS))
 

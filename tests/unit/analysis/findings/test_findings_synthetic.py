@@ -205,7 +205,9 @@ def test_a_host_that_is_slower_in_most_steps_is_told_although_some_steps_evaluat
 
 def test_a_loader_that_is_a_little_slower_than_the_gpu_is_told(tmp_path: Path) -> None:
     """Its pause of 8.6 ms is 3 % longer than the rest of the step can hide: the host's lead is used
-    up in the middle of the recording only, and then the GPU idles for a whole pause."""
+    up in the middle of the recording only, and then the GPU idles for a whole pause. Without the
+    pauses a step takes 8.24 in place of 9.39 ms.
+    """
     turn = count()
 
     def logs(rank: Rank) -> None:
@@ -215,7 +217,7 @@ def test_a_loader_that_is_a_little_slower_than_the_gpu_is_told(tmp_path: Path) -
     training = Training(ranks=1, steps=20, data=lambda rank: rank.work(8600), after=logs)
     (finding,) = diagnosed(training, tmp_path).findings
     assert (finding.kind, finding.cause) == ("idle", "data")
-    assert finding.cost_ms == pytest.approx(1.3, abs=0.1)
+    assert finding.cost_ms == pytest.approx(1.15, rel=0.25)
     assert any("most steps take the host" in line for line in finding.evidence)
 
 

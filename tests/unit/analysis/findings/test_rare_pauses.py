@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from gpu_profile.analysis.findings.facts.rare_pauses import PauseTimes
 from tests.unit.analysis.findings.test_causes import only_of
 from tests.unit.analysis.scenarios import Training
 from tests.unit.analysis.synthetic import Rank
@@ -34,3 +35,9 @@ def test_a_rare_pause_costs_its_mean_over_all_steps(
     assert (finding.kind, finding.cause) == ("idle", "host")
     assert finding.replayed_ms is not None
     assert 1.5 < finding.cost_ms < 300 / 79
+
+
+def test_half_as_much_again_in_all_steps_is_rare_unless_a_control_tells_the_step() -> None:
+    assert PauseTimes(4.66, 2.02).correct(2.02) == pytest.approx(4.66)
+    assert PauseTimes(2.5, 2.0).correct(2.0) == 2.0
+    assert PauseTimes(4.66, 2.02, has_control=True).correct(2.02) == 2.02
