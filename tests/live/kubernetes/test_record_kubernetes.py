@@ -97,7 +97,8 @@ def test_a_deployment_is_recorded_three_times_while_it_serves(cluster: Cluster) 
 
 
 def test_both_workers_of_an_mpijob_are_recorded(cluster: Cluster) -> None:
-    armed = ("--record=manual", "--trace=osrt")
+    """Which are not taken for ranks that have ended, however often they are looked at."""
+    armed = ("--record=manual", "--trace=osrt", "--env=LOOK_SECONDS=1")
     handle = cluster.started("mpijob", *armed, "--", "python3", "-c", TURNS)
     cluster.wait_for("turn", handle, ranks=4)
     done = cluster.invoke("record", f"--job={handle}", "--seconds=1")

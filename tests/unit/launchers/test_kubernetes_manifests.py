@@ -72,6 +72,13 @@ def objects(launcher: KubernetesJob, job: Job) -> str:
     return "---\n".join(command.stdin for command in process.plan(launcher.submit(job, PLAN)))
 
 
+def test_no_script_has_two_dollars() -> None:
+    """The kubelet makes one of them. A rank's mark held no process, so that its job was ended after
+    three minutes as one whose ranks have all ended."""
+    texts = {path.name: path.read_text() for path in manifests.DIRECTORY.glob("*.yaml")}
+    assert [name for name, text in texts.items() if "$$" in text] == []
+
+
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.name)
 @pytest.mark.parametrize(("name", "options"), [("plain", PLAIN), ("full", FULL)])
 def test_rendering(
