@@ -156,7 +156,7 @@ class UserObject(KubernetesObject):
     def probe(self, job: Job) -> Steps[str]:
         """Return nsys' help text from a pod with the image and the placement of the manifest's."""
         container: dict[str, Any] = {
-            "name": "nsys",
+            "name": nsys_probe.name_asked(job),
             "image": str(job.image),
             "imagePullPolicy": "IfNotPresent",
             "command": _make_question(job),

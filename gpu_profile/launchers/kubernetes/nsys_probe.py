@@ -43,13 +43,18 @@ def _make_question(job: Job) -> list[str]:
     return ["/bin/bash", "-c", 'exec "$@"', "gpu-profile", *words]
 
 
+def name_asked(job: Job) -> str:
+    """Return what a pod is asked for, which is its container's name: errors tell it."""
+    return "agent" if job.is_by_torch else "nsys"
+
+
 def make_probe_manifest(name: str, job: Job, options: PodOptions) -> Manifest:
     """Return a pod with the job's image and placement.
 
     So a problem that would stop the job's pods shows here first.
     """
     container: Manifest = {
-        "name": "nsys",
+        "name": name_asked(job),
         "imagePullPolicy": "IfNotPresent",
         "command": _make_question(job),
     }
@@ -95,8 +100,8 @@ def draw_probe_name(job: Job) -> str:
 def ask_pod(cluster: KubernetesCluster, manifest: Manifest, wait_s: int) -> Steps[str]:
     """Return the output of a pod that ends by itself. Raises JobError if it does not run."""
     name, spec = manifest["metadata"]["name"], manifest["spec"]
-    image = spec["containers"][0]["image"]
-    asking = f"asking {image} for its nsys"
+    image, asked = (spec["containers"][0][key] for key in ("image", "name"))
+    asking = f"asking {image} for its {asked}"
     remove = cluster.kubectl("delete", "pod", name, "--wait=false", "--ignore-not-found")
     try:
         created = yield cluster.create(manifest)
@@ -110,20 +115,24 @@ def ask_pod(cluster: KubernetesCluster, manifest: Manifest, wait_s: int) -> Step
         raise
     check_kubectl_result((yield remove), f"{name} is left there")
     if reason:
-        raise _make_probe_error(image, reason, logs, _CARRIED if "initContainers" in spec else "")
+        hint = _CARRIED if "initContainers" in spec else ""
+        raise _make_probe_error(f"{asked} in {image}", reason, logs, hint)
     return logs.stdout
 
 
-def _make_probe_error(image: str, reason: str, logs: Result, hint: str) -> GpuProfileError:
-    """Return the error of a pod that failed: NoNsysError if the image has no nsys of ours."""
+def _make_probe_error(asked: str, reason: str, logs: Result, hint: str) -> GpuProfileError:
+    """Return the error of a pod that failed: NoNsysError if the image has nothing of ours.
+
+    `asked`: "nsys in registry.example/train:1".
+    """
     if f"exit code {_TOO_OLD}" in reason:
-        return make_old_image_error(image)
+        return make_old_image_error(asked.partition(" in ")[2])
     last = logs.stdout.strip().splitlines()[-1:]
     if _OTHER_MACHINE in f"{reason} {' '.join(last)}":
-        what = f"nsys in {image} cannot be asked: the node is of another architecture"
+        what = f"{asked} cannot be asked: the node is of another architecture"
         return JobError(what, "Take an image built for it, and one of ours from such a machine")
     kind = NoNsysError if _MISSING.search(reason) else JobError
-    return kind(": ".join([f"nsys in {image} cannot be asked", reason, *last]), hint or _CHECK)
+    return kind(": ".join([f"{asked} cannot be asked", reason, *last]), hint or _CHECK)
 
 
 def _wait_for_pod(cluster: KubernetesCluster, name: str, seconds: int) -> Steps[str]:

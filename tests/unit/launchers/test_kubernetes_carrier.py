@@ -120,6 +120,13 @@ def test_pods_that_torch_profiler_records_are_asked_for_our_agent() -> None:
     assert spec["initContainers"][0]["image"] == OURS
 
 
+def test_the_error_of_a_pod_names_what_was_asked() -> None:
+    launcher = PyTorchJobLauncher(cluster=CLUSTER, options=OPTIONS)
+    for job, asked in ((JOB, "nsys"), (by_torch(JOB), "agent")):
+        with pytest.raises(NoNsysError, match=f"^{asked} in {THEIRS} cannot be asked"):
+            fail_probe(launcher.probe(job), "", 127)
+
+
 def test_torch_profiler_is_refused_where_pods_cannot_have_our_agent() -> None:
     options = dataclasses.replace(OPTIONS, injector=find_generation("devtools"))
     injected = PyTorchJobLauncher(cluster=CLUSTER, options=options)
