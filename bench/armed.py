@@ -4,13 +4,14 @@
     .venv/bin/python bench/armed.py windows [--count 20] [--nsys PATH]
 
 `cost` has a process or two of each way: plain, armed, armed without marks, and armed without marks
-and CUDA's calls. They start side by side, and then take turns: in each round each of them makes
-steps for a second, one process at a time. Of two programs, one of few large operations and one of
-many small ones, as GPU-bound and host-bound trainings are. On the CPU a figure is the least CPU
-time of a step, of all threads, which a busy machine changes least; on a GPU it is the median time
-of a step. A way's figure is the mean of its processes; a round's ratio is to plain in that round.
-The interval of the ratios' median is that of order statistics, at 95 %. What two plain processes
-differ by is printed, too. The Python needs torch.
+and CUDA's calls. They start side by side, and then take turns on the same two cores: in a round
+each makes steps for some time, several times, one process at a time. Of three programs: one of few
+large operations and one of many small ones, as GPU-bound and host-bound trainings are, and one of
+100 launches and no more. A tenth of a turn's steps are faster than its figure, by their CPU time
+without a GPU, and by the clock with one; the median over the turns is that of the round. A way's
+figure is the mean of its processes, and a ratio is to plain in the same round. The interval of the
+ratios' median is that of order statistics, at 95 %. What two plain processes differ by is printed,
+too. The Python needs torch.
 
 `windows` arms two ranks of this machine and records them; it prints the seconds from the command to
 the first event of each window, and between the ranks' first events.
@@ -42,13 +43,21 @@ PROFILE = ROOT / "Container-Root" / "agent" / "profile_ranks.py"
 TRAINING = ROOT / "tests" / "live" / "nsys" / "training.py"
 TORCH = ROOT / "tests" / "data" / "annotated" / "doubles" / "torch_double.py"
 PROGRAM = """
-import json, socket, statistics, sys, time, torch
+import json, os, socket, sys, time, torch
+os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[-2:])  # one core is the backward pass's
 name, address, device, sizes = *sys.argv[1:4], json.loads(sys.argv[4])
 torch.set_num_threads(1)
 on_gpu = device == "cuda"
 now = time.perf_counter if on_gpu else time.process_time
-choose = statistics.median if on_gpu else min
 def make(layers, width, rows):
+    if not width:
+        one = torch.zeros(rows, device=device)
+        def launch():
+            for _ in range(layers):
+                one.fill_(1)
+            if on_gpu:
+                torch.cuda.synchronize()
+        return launch
     net = [torch.nn.Linear(width, width) for _ in range(layers)]
     model = torch.nn.Sequential(*net).to(device)
     optimizer = torch.optim.SGD(model.parameters(), lr=1e-3)
@@ -66,7 +75,7 @@ def measure(step, seconds):
         began = now()
         step()
         times.append(now() - began)
-    return choose(times[len(times) // 10:])
+    return sorted(times)[len(times) // 10]
 steps = [make(*size) for size in sizes]
 for step in steps:
     measure(step, 1)
@@ -79,9 +88,13 @@ with line.makefile("rw") as asked:
 """
 PROGRAMS: Mapping[str, Mapping[str, tuple[int, ...]]] = {
     "cpu": {"large operations": (3, 512, 32), "small operations": (20, 16, 32)},
-    "cuda": {"large operations": (4, 4096, 2048), "small operations": (20, 16, 32)},
+    "cuda": {
+        "large operations": (4, 4096, 2048),
+        "small operations": (20, 16, 32),
+        "launches": (100, 0, 16),
+    },
 }
-"""By device: layers, width, and rows of the batch."""
+"""By device: layers, width, and rows of the batch. Without a width, launches and their elements."""
 START_S = 180.0
 Figures = Mapping[str, Sequence[float]]
 PLAIN = "plain"
@@ -138,24 +151,24 @@ def running(options: argparse.Namespace) -> Iterator[Mapping[str, TextIO]]:
         yield lines
 
 
-def measure_round(lines: Mapping[str, TextIO], order: Sequence[str], seconds: float) -> Figures:
+def measure_round(lines: Mapping[str, TextIO], options: argparse.Namespace) -> Figures:
     """Return the seconds of a step of each program, by way and number."""
-    figures: dict[str, list[float]] = {}
-    for name in order:
-        print(seconds, file=lines[name], flush=True)
-        figures[name] = [float(each) for each in json.loads(lines[name].readline())]
-    return figures
+    figures: dict[str, list[list[float]]] = {name: [] for name in lines}
+    for turn in range(options.turns):
+        for name in sorted(lines, reverse=turn % 2 == 1):
+            print(options.seconds, file=lines[name], flush=True)
+            figures[name].append(json.loads(lines[name].readline()))
+    return {
+        name: [statistics.median(each) for each in zip(*turns, strict=True)]
+        for name, turns in figures.items()
+    }
 
 
 def measure_cost(options: argparse.Namespace) -> None:
     rounds = []
     with running(options) as lines:
-        names = sorted(lines)
-        for turn in range(options.rounds):
-            # Each is first as often as it is last.
-            place = turn % len(names)
-            order = [*names[place:], *names[:place]][:: 1 if turn // len(names) % 2 else -1]
-            rounds.append(measure_round(lines, order, options.seconds))
+        for _ in range(options.rounds):
+            rounds.append(measure_round(lines, options))
             print(json.dumps(rounds[-1]), file=sys.stderr, flush=True)
     for place, program in enumerate(PROGRAMS[options.device]):
         for way in list_ways(options):
@@ -234,7 +247,8 @@ def main() -> None:
     )
     parser.add_argument("what", choices=("cost", "windows"))
     parser.add_argument("--rounds", type=int, default=20)
-    parser.add_argument("--seconds", type=float, default=0.5, help="of each program in a round")
+    parser.add_argument("--turns", type=int, default=5, help="of each process in a round")
+    parser.add_argument("--seconds", type=float, default=0.05, help="of each program in a turn")
     parser.add_argument("--copies", type=int, default=2, help="processes of each way")
     parser.add_argument("--count", type=int, default=20)
     parser.add_argument("--nsys", default=shutil.which("nsys") or "nsys")
