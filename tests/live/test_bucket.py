@@ -63,6 +63,10 @@ def test_what_a_killed_fetch_left_is_given_up_by_the_next(store: Any, tmp_path: 
     assert found["ContentLength"] == PART_BYTES + 1
     uploads = store.list_multipart_uploads(Bucket="reports")["Uploads"]
     assert [upload["Key"] for upload in uploads] == [f"night/train-1/{NAME}.other"]
+    given_up = to_bucket.call_bucket(
+        "abort", f"{PLACE}/{NAME}.other", request={"upload": uploads[0]["UploadId"]}
+    )
+    assert process.run(given_up).returncode == 0
 
 
 def test_a_bucket_that_is_not_there_and_missing_credentials_are_one_line(

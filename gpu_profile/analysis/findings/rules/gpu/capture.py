@@ -23,8 +23,8 @@ ADVICE = (
     "program end by itself, or flush with --cuda-flush-interval."
 )
 WINDOW_ADVICE = (
-    "Record another window by `invoke record`; a shorter one (--seconds 1) where nsys says that it "
-    "lost events."
+    "Record a longer window, `invoke record --seconds 5`: what was queued when it began or ended "
+    "is not in it, nor the last events of each thread that CUPTI had not handed over."
 )
 _WINDOW = re.compile(r"rank\d+\.[^.]+\.\d+\.\w+")
 """A report that `record` ended has the window's number: `rank0.node.2.sqlite`."""
