@@ -22,6 +22,8 @@ from gpu_profile.analysis.replay.run_replay import Replay
 from gpu_profile.analysis.replay.shadow import FACTORS, Shadow, scale_host
 from gpu_profile.analysis.replay.weights import Weights
 
+MOST_PORTION = 4.0
+"""A cause that all steps hold more times as much as the replayed ones is not in the replay."""
 MANY = 1_000
 """More than a plan has items: the place of a finding that it does not name."""
 
@@ -142,13 +144,13 @@ class _Gains:
         if RULES[finding.kind].holds_tracing_cost and not self._is_certain(change):
             return None
         portion = self._rare.portions.get(finding.kind, 1.0)
-        if portion == float("inf"):
+        if portion > MOST_PORTION:
             return finding if finding.at_most_ms >= self._least_ms else None
         gain = portion * self._correct_pauses(finding, change, self._predict_change(change))
         if gain >= self._least_ms:
             return replace(finding, replayed_ms=gain, range_ms=self._predict_range(change, gain))
         place = _find_place(finding, self._plan)
-        return self._tell_later_gain(finding, gain, place) if place < MANY else None
+        return self._tell_later_gain(finding, gain, place) if 0 < place < MANY else None
 
     def find_turn(self, finding: Finding) -> int:
         """The place of the plan's item of a finding; behind all for what costs nothing yet."""

@@ -4,9 +4,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from gpu_profile.analysis.activity.activity import Activity
+from gpu_profile.analysis.activity.activity import NO_CALL, Activity
 from gpu_profile.analysis.activity.common_steps import first_steady
-from gpu_profile.analysis.activity.steps import find_steps, step_of
+from gpu_profile.analysis.activity.steps import Steps, find_steps, step_of
 from gpu_profile.analysis.arrays.types import IntArray
 
 MOST_STEPS, LEAST_STEPS = 20, 3
@@ -15,6 +15,8 @@ SPARE_STEPS = 2
 ENOUGH_OPS, MOST_OPS = 20_000, 50_000
 """Operations: more steps than LEAST_STEPS are kept up to the first number (a graph of 2 MB) over
 the number of ranks, no steps beyond the second one. Python replays some 5 us each."""
+CAP_QUANTILE = 0.9
+"""One slow iteration in ten is no part of the mean."""
 MOST_RANKS = 16
 """The ranks of a larger run that are replayed: see run/choose_ranks.py."""
 
@@ -58,6 +60,9 @@ def choose_window(activity: Activity, ranks: int = 1) -> Window | str:
         return "its process drives several GPUs"
     if len(activity.seams):
         return "its recording is of several windows"
+    if ranks == 1 and steps.are_iterations:
+        drop = _choose_first(steps, _count_launches(activity, steps), drop, behind)
+        left = behind - drop
     step = step_of(activity.launched, steps.host_start, steps.host_end)
     sizes = np.cumsum(np.bincount(step[step >= drop] - drop, minlength=left))
     if sizes[LEAST_STEPS - 1] > MOST_OPS:
@@ -81,3 +86,28 @@ def _find_stretch(unasked: IntArray, first: int, behind: int) -> tuple[int, int]
         return first, behind
     place = int(np.argmax(sizes))
     return int(edges[place]), int(edges[place + 1])
+
+
+def _count_launches(activity: Activity, steps: Steps) -> IntArray:
+    """The calls by step that launch something: one of a graph, hundreds without."""
+    called = activity.ops.call[activity.ops.call != NO_CALL]
+    begins = np.sort(activity.calls.start[np.unique(called)])
+    first, behind = (np.searchsorted(begins, edge) for edge in (steps.host_start, steps.host_end))
+    return np.asarray(behind - first, np.int64)
+
+
+def _choose_first(steps: Steps, launches: IntArray, first: int, behind: int) -> int:
+    """The first of MOST_STEPS iterations of an engine that are most like all: by the shares of
+    their kinds, their mean and their launches. The first ones of a server are mostly prompts.
+    """
+    count = min(MOST_STEPS, behind - first)
+    time = (steps.end - steps.start)[first:behind].astype(np.float64)
+    time = np.minimum(time, np.quantile(time, CAP_QUANTILE))
+    kinds = steps.kind[first:behind]
+    many = launches[first:behind] / max(float(launches[first:behind].mean()), 1.0)
+    columns = [time / time.mean(), many, *(kinds == kind for kind in np.unique(kinds))]
+    values = np.stack(columns, axis=1).astype(np.float64)
+    sums = np.concatenate((np.zeros((1, values.shape[1])), np.cumsum(values, axis=0)))
+    means = (sums[count:] - sums[:-count]) / count
+    errors = np.abs(means - values.mean(axis=0)).sum(axis=1)
+    return first + int(np.argmin(np.round(errors, 2)))
