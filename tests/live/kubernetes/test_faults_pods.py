@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from tests.live.kubernetes.conftest import CRDS, Cluster, kubectl, must
+from tests.live.kubernetes.conftest import Cluster, kubectl, must
 
 pytestmark = [pytest.mark.kubernetes, pytest.mark.docker, pytest.mark.image, pytest.mark.registry]
 _STEADY = ("--", "sh", "-c", "echo started; sleep 30")
@@ -118,31 +118,6 @@ def test_restricted_podsecurity_refuses_root(cluster: Cluster) -> None:
     refused = cluster.profile("mpijob", "--", "true")
     assert refused.returncode != 0
     assert "violates PodSecurity" in refused.stderr
-
-
-_RIGHTS = """set -e
-test "$(id -u)" = 1000
-grep -q '^CapEff:.*0000000000000000$' /proc/self/status
-grep -q '^NoNewPrivs:.*1$' /proc/self/status
-grep -q '^Seccomp:.*2$' /proc/self/status
-test ! -e /var/run/secrets/kubernetes.io/serviceaccount/token
-sleep 1"""
-"""Fails in a rank that has more rights than these."""
-
-
-@pytest.mark.parametrize("launcher", sorted(CRDS))
-def test_ranks_that_are_not_root_have_no_right(cluster: Cluster, launcher: str) -> None:
-    """The init container that the training operator gives a PyTorchJob's workers has no
-    securityContext (training-operator 1.9.0, pkg/controller.v1/pytorch/initcontainer.go), so
-    `restricted` refuses these pods, whatever ours have.
-    """
-    fits = "baseline" if launcher == "pytorchjob" else "restricted"
-    level = f"pod-security.kubernetes.io/enforce={fits}"
-    must(cluster.kubectl("label", "namespace", cluster.namespace, level))
-    user = ("--set", "KUBE_RUN_AS_USER=1000")
-    done = cluster.profile(launcher, *user, "--", "sh", "-c", _RIGHTS)
-    assert done.returncode == 0, done.stderr
-    assert len(cluster.reports()) == 2
 
 
 def test_a_root_sshd_works_with_the_capabilities_that_it_has(cluster: Cluster) -> None:
