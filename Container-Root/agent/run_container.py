@@ -26,7 +26,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 import shim
+from node_directory import refuse_planted
 from program_kind import find_program, prepare_for_init
+from rank_call import RefusedError
 from shim_files import write_shims
 
 if TYPE_CHECKING:
@@ -197,6 +199,11 @@ def run(call: Call, environ: Mapping[str, str]) -> int:
 
 def main(argv: Sequence[str], environ: Mapping[str, str]) -> int:
     call = parse_call(argv)
+    try:
+        refuse_planted(Path(call.options.output))
+    except RefusedError as error:
+        say(str(error))
+        return error.code
     code = run(call, environ)
     seconds = call.options.hold
     if seconds:
