@@ -9,6 +9,7 @@ import numpy as np
 from gpu_profile.analysis.activity.activity import COMMUNICATION
 from gpu_profile.analysis.activity.common_steps import common_steps, warm_up
 from gpu_profile.analysis.activity.states import RankSplit, RankStates, split_exposed
+from gpu_profile.analysis.arrays.periods import FEWEST_TIMES
 from gpu_profile.analysis.arrays.types import IntArray
 from gpu_profile.analysis.replay.rank.rank_graph import NoGraph, RankGraph, cut_steps
 from gpu_profile.analysis.replay.rank.window import LEAST_STEPS, MOST_RANKS
@@ -25,8 +26,9 @@ number, no steps beyond the second one. An operation takes some 10 us."""
 ENOUGH_IN_LEAST_STEPS = 40_000
 """Where LEAST_STEPS steps of all ranks are too many, ranks are left out down to this number."""
 MOST_UNMATCHED = 0.1
-ALIKE_STEPS, CAP_QUANTILE = 0.05, 0.9
-"""Means of steps that differ by less are alike. One slow step in ten is no part of the mean."""
+ALIKE_STEPS, CAP_QUANTILE, SLOW = 0.05, 0.9, 1.5
+"""Means of steps that differ by less are alike. One slow step in ten is no part of the mean, unless
+FEWEST_TIMES steps take SLOW times the median: a log in each tenth step is a part of it."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -107,8 +109,14 @@ def _find_common_steps(
     begin, end = common[0]
     lengths = (steps[0].end - steps[0].start)[begin + low : begin + high]
     steady = (steps[0].end - steps[0].start)[begin + drop : end]
-    typical = float(np.minimum(steady, np.quantile(steady, CAP_QUANTILE)).mean())
-    return _CommonSteps(tuple(first + low for first, _ in common), lengths, typical)
+    return _CommonSteps(tuple(first + low for first, _ in common), lengths, typical_step(steady))
+
+
+def typical_step(lengths: IntArray) -> float:
+    """The mean of steps, without those that are slow by chance."""
+    is_habit = np.count_nonzero(lengths > SLOW * np.median(lengths)) >= FEWEST_TIMES
+    most = lengths.max() if is_habit else np.quantile(lengths, CAP_QUANTILE)
+    return float(np.minimum(lengths, most).mean())
 
 
 def _count_ranks(graphs: Sequence[RankGraph], window: _CommonSteps) -> int:

@@ -4,9 +4,11 @@ from collections.abc import Callable
 from itertools import count
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from gpu_profile.analysis.findings.facts.rare_pauses import PauseTimes
+from gpu_profile.analysis.replay.run_replay import typical_step
 from tests.unit.analysis.findings.test_causes import only_of
 from tests.unit.analysis.scenarios import Training
 from tests.unit.analysis.synthetic import Rank
@@ -41,3 +43,12 @@ def test_half_as_much_again_in_all_steps_is_rare_unless_a_control_tells_the_step
     assert PauseTimes(4.66, 2.02).correct(2.02) == pytest.approx(4.66)
     assert PauseTimes(2.5, 2.0).correct(2.0) == 2.0
     assert PauseTimes(4.66, 2.02, has_control=True).correct(2.02) == 2.02
+
+
+def test_steps_that_are_slow_three_times_are_a_part_of_the_typical_step() -> None:
+    """As a log in each tenth step is, and a step that is slow once or twice is not."""
+    steps = np.full(40, 20)
+    steps[:2] = 100
+    assert typical_step(steps) == 20
+    steps[2] = 100
+    assert typical_step(steps) == 26
