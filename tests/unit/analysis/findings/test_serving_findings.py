@@ -3,9 +3,11 @@
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from gpu_profile.analysis.activity.cached import states_of
+from gpu_profile.analysis.activity.serving.marks import DECODE
 from gpu_profile.analysis.findings.diagnosis import Diagnosis
 from gpu_profile.analysis.our_tables.temporal_breakdown import merge_breakdown
 from gpu_profile.analysis.replay.plan import Plan
@@ -120,6 +122,18 @@ def test_batches_without_a_graph_are_named_with_their_sizes(tmp_path: Path) -> N
     assert f"{len(missed)} of " in found.evidence[0]
     assert found.replayed_ms is not None
     assert found.replayed_ms <= found.at_most_ms
+
+
+def test_the_replayed_iterations_are_like_all(tmp_path: Path) -> None:
+    """The first ones of a server are mostly prompts."""
+    run = serve(Server(requests=24, gap_us=15, copies=1, chunk=512, every_us=3000))
+    with open_report(str(run.save(tmp_path))) as database:
+        replay = replay_reports(database)
+    assert not isinstance(replay, str)
+    decodes = float(np.mean(replay.graph.ranks[0].kinds == DECODE))
+    assert decodes == pytest.approx(
+        np.mean([one.kind == "decode" for one in run.iterations]), abs=0.1
+    )
 
 
 ORDINAL = 3
