@@ -85,11 +85,14 @@ def append(path: Path) -> BinaryIO:
 def require_own(job: Path) -> None:
     """Raise RefusedError if the directory belongs to another user: its job.json is not trusted.
 
-    Nor is a link: where others may write, as in /tmp, one of them may have made it.
+    Nor is another user's link: where all may write, as in /tmp, any of them may have made it. A
+    link of this user is the job's own: Slurm's job 24 is a link to its run's directory.
     """
-    if job.is_symlink():
-        raise RefusedError(f"{job} is a link. Remove it, or choose another --name")
-    if hasattr(os, "getuid") and job.exists() and job.stat().st_uid != os.getuid():
+    if not hasattr(os, "getuid"):
+        return
+    if job.is_symlink() and job.lstat().st_uid != os.getuid():
+        raise RefusedError(f"{job} is another user's link. Remove it, or choose another --name")
+    if job.exists() and job.stat().st_uid != os.getuid():
         raise RefusedError(f"{job} belongs to another user. `invoke reports` lists your own")
 
 

@@ -213,13 +213,17 @@ def test_a_job_and_its_files_are_its_users(tmp_path: Path, nsys: Path) -> None:
 
 
 def test_another_users_job_is_refused(tmp_path: Path, nsys: Path) -> None:
-    job = tmp_path / "job"
+    job, link = tmp_path / "job", tmp_path / "24"
     agent("start", str(job), stdin=spec(nsys, "true"))
     ended(job)
+    link.symlink_to(job.name)
+    assert agent("status", str(link))[0] == 0
     try:
-        os.chown(job, 65534, 65534)
+        os.lchown(link, 65534, 65534)
     except PermissionError:
         pytest.skip("only root can make a directory of another user")
+    assert "is another user's link" in agent("status", str(link))[2]
+    os.chown(job, 65534, 65534)
     for verb in ("status", "stop", "logs", "names", "remove"):
         code, _, said = agent(verb, str(job))
         assert code == 2
