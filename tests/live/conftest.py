@@ -12,7 +12,7 @@ import pytest
 from tests.live.side_by_side import ClusterLock, get_mode
 
 CACHED = Path.home() / ".cache" / "gpu-profile" / "nsys" / "nsys"
-PROCESSES = int(os.environ.get("GPU_PROFILE_LIVE_PROCESSES", "3"))
+PROCESSES = int(os.environ.get("GPU_PROFILE_LIVE_PROCESSES", "4"))
 """Of pytest-xdist's `--numprocesses=auto`. Live tests wait for pods, schedulers and grace periods:
 two processes left one of two cores idle."""
 CLUSTER_STARTS = "GPU_PROFILE_CLUSTER_STARTS"
