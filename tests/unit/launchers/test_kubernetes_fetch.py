@@ -45,6 +45,12 @@ def copied(rank: int, here: str = "123 456") -> list[Result]:
     return [listing, OK, OK, OK, OK, said(f"{here} {TO}/{name}\n")]
 
 
+def summed_again(now: str, here: str = "9 9") -> list[Result]:
+    """The answers about a file that arrived with another checksum: the pod's, and the one here."""
+    name = "rank0.train-1-worker-0.nsys-rep"
+    return [said(f"{now} {name}\n"), said(f"{here} {TO}/{name}\n")]
+
+
 def fetched(*answers: Result) -> list[Command]:
     _, commands = driven(MPI.fetch("team/train-1", TO), answer(mpijob("Running")), *answers)
     return commands
@@ -77,13 +83,19 @@ def test_a_job_of_somebody_else_is_left_alone(verb: str) -> None:
 
 
 def test_what_arrives_cut_is_copied_again() -> None:
-    again = copied(0)[3:]
+    again = [*summed_again("123 456"), *copied(0)[3:]]
     commands = fetched(items(*WORKERS), *copied(0, here="9 9"), *again, *copied(1))
     assert sum("-cf" in c.argv for c in commands) == 3
 
 
+def test_what_a_running_job_replaced_meanwhile_is_whole() -> None:
+    again = summed_again("9 9")
+    commands = fetched(items(*WORKERS), *copied(0, here="9 9"), *again, *copied(1))
+    assert sum("-cf" in c.argv for c in commands) == 2
+
+
 def test_what_never_arrives_whole_is_named() -> None:
-    cut = copied(0, here="9 9")
+    cut = [*copied(0, here="9 9"), *summed_again("123 456")]
     with pytest.raises(ReportError, match=r"rank0.* of train-1-worker-0 did not arrive whole"):
         fetched(items(*WORKERS), *cut, *cut[3:] * 3, *copied(1))
 

@@ -49,6 +49,7 @@ cd "$1" && for report in *.nsys-rep; do
 done
 cksum -- *.sqlite 2>/dev/null
 true"""
+_SUMS = 'cd "$1" && shift && cksum -- "$@" 2>/dev/null; true'
 _KNOWN = 'cd "$1" && cksum -- rank*.* 2>/dev/null; true'
 _FULL = ("no space left on device", "disk quota exceeded")
 _NO_ROOM = "no space is left in"
@@ -148,7 +149,10 @@ def copy_reports(
 def _copy_whole(
     cluster: KubernetesCluster, pod: Object, directory: str, to: Path, checksums: Sums
 ) -> Steps[str]:
-    """Copy files through kubectl until their checksums agree."""
+    """Copy files through kubectl until their checksums agree.
+
+    A job that goes on replaces its file of step times each 5 s: that one is summed again.
+    """
     for _ in range(_TRIES):
         if not checksums:
             return ""
@@ -158,6 +162,9 @@ def _copy_whole(
         checksums = yield from _list_damaged(checksums, to)
         if problem.startswith(_NO_ROOM):
             break
+        if checksums:
+            now = yield from ask_pod(cluster, pod, _SUMS, directory, *sorted(checksums))
+            checksums = yield from _list_damaged(checksums | parse_sums(now.stdout), to)
     if not checksums:
         return ""
     return f"{', '.join(sorted(checksums))} of {pods.get_name(pod)} did not arrive whole: {problem}"
