@@ -4,11 +4,12 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from gpu_profile.analysis.activity.step_ranges import (
-    FEWEST_STEPS,
-)
+from gpu_profile.analysis.activity.step_ranges import FEWEST_STEPS
 from gpu_profile.analysis.activity.steps import NO_STEPS, Steps
 from gpu_profile.analysis.arrays.types import IntArray
+
+CAP_QUANTILE = 0.9
+"""One slow step in ten is no part of a mean, and must not look like a trend."""
 
 
 def first_steady(duration: IntArray) -> int:

@@ -6,14 +6,13 @@ from typing import Generic, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from gpu_profile.analysis.activity.common_steps import CAP_QUANTILE
 from gpu_profile.analysis.activity.states import RankSplit, RankStates
 from gpu_profile.analysis.arrays.periods import LEAST_NS, find_period, find_rare, find_single
 from gpu_profile.analysis.arrays.types import IntArray
 from gpu_profile.analysis.findings.facts.common import CommonFacts
 from gpu_profile.analysis.replay.edits.causes import LEAST_SHARE
 
-# One slow step in ten must not look like a trend.
-CAP_QUANTILE = 0.9
 # Single steps differ by chance; a delay of a quarter of the step is clear in any of them.
 LEAST_DELAY = 0.25
 # What happens in fewer than every other step is not part of the loop: a log, a checkpoint.

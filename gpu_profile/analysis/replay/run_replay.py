@@ -7,7 +7,7 @@ from functools import cached_property
 import numpy as np
 
 from gpu_profile.analysis.activity.activity import COMMUNICATION
-from gpu_profile.analysis.activity.common_steps import common_steps, warm_up
+from gpu_profile.analysis.activity.common_steps import CAP_QUANTILE, common_steps, warm_up
 from gpu_profile.analysis.activity.states import RankSplit, RankStates, split_exposed
 from gpu_profile.analysis.arrays.periods import FEWEST_TIMES
 from gpu_profile.analysis.arrays.types import IntArray
@@ -26,7 +26,7 @@ number, no steps beyond the second one. An operation takes some 10 us."""
 ENOUGH_IN_LEAST_STEPS = 40_000
 """Where LEAST_STEPS steps of all ranks are too many, ranks are left out down to this number."""
 MOST_UNMATCHED = 0.1
-ALIKE_STEPS, CAP_QUANTILE, SLOW = 0.05, 0.9, 1.5
+ALIKE_STEPS, SLOW = 0.05, 1.5
 """Means of steps that differ by less are alike. One slow step in ten is no part of the mean, unless
 FEWEST_TIMES steps take SLOW times the median: a log in each tenth step is a part of it."""
 

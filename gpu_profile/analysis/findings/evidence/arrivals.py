@@ -8,8 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gpu_profile.analysis.activity.comm.lanes import UNMATCHED
+from gpu_profile.analysis.activity.common_steps import CAP_QUANTILE
 from gpu_profile.analysis.arrays.types import IntArray
-from gpu_profile.analysis.findings.view import CAP_QUANTILE, RankView, View
+from gpu_profile.analysis.findings.view import RankView, View
 from gpu_profile.analysis.tables.comm_kernels import KINDS, SYMMETRIC_KINDS
 
 _SYMMETRIC = np.array([kind in SYMMETRIC_KINDS for kind in KINDS])

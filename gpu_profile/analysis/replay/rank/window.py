@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from gpu_profile.analysis.activity.activity import NO_CALL, Activity
-from gpu_profile.analysis.activity.common_steps import first_steady
+from gpu_profile.analysis.activity.common_steps import CAP_QUANTILE, first_steady
 from gpu_profile.analysis.activity.steps import Steps, find_steps, step_of
 from gpu_profile.analysis.arrays.types import IntArray
 
@@ -15,8 +15,6 @@ SPARE_STEPS = 2
 ENOUGH_OPS, MOST_OPS = 20_000, 50_000
 """Operations: more steps than LEAST_STEPS are kept up to the first number (a graph of 2 MB) over
 the number of ranks, no steps beyond the second one. Python replays some 5 us each."""
-CAP_QUANTILE = 0.9
-"""One slow iteration in ten is no part of the mean."""
 MOST_RANKS = 16
 """The ranks of a larger run that are replayed: see run/choose_ranks.py."""
 
