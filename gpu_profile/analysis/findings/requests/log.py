@@ -24,7 +24,7 @@ _DETAILS = ("ttfts", "itls", "output_lens")
 TensorRT-LLM with the same flags, and SGLang's bench_serving with --output-details. Their start
 times, where there are any, count from the machine's start (time.perf_counter).
 """
-_OF_BENCH = ("start_timestamp", "first_token_timestamp", "end_timestamp", "output_tokens")
+_BENCH_KEYS = ("start_timestamp", "first_token_timestamp", "end_timestamp", "output_tokens")
 """Of each request in the list that `trtllm-bench throughput --request_json` writes (TensorRT-LLM
 1.x): ns since the machine's start. Without --streaming the first token has no time (-1).
 """
@@ -121,8 +121,8 @@ def _parse_bench(text: str) -> list[Mapping[str, Any]]:
     value = _parse_json(text) if text.lstrip().startswith("[") else None
     if not isinstance(value, list):
         return []
-    of_bench = all(isinstance(one, dict) and "start_timestamp" in one for one in value)
-    return value if of_bench else []
+    is_bench = all(isinstance(row, dict) and _BENCH_KEYS[0] in row for row in value)
+    return value if is_bench else []
 
 
 def _read_lines(path: Path, documents: Sequence[tuple[int, Mapping[str, Any]]]) -> RequestLog:
@@ -190,11 +190,11 @@ def _read_generator(path: Path, document: Mapping[str, Any]) -> RequestLog:
 def _read_bench(path: Path, requests: Sequence[Mapping[str, Any]]) -> RequestLog:
     """What trtllm-bench says of its requests."""
     try:
-        rows = [tuple(_read_seconds(one[key]) for key in _OF_BENCH) for one in requests]
+        rows = [tuple(_read_seconds(row[key]) for key in _BENCH_KEYS) for row in requests]
     except (KeyError, ValueError) as error:
         hint = "Run trtllm-bench with --streaming, and use the file of its --request_json"
         raise SettingsError(f"{path}: a request has no time of its first token", hint) from error
-    if not all(_is_told(*row) for row in rows):
+    if not all(_is_in_order(*row) for row in rows):
         what = f"{path}: times of a request do not rise, or it has no tokens"
         raise SettingsError(what, "Use the file as trtllm-bench wrote it")
     begin, behind = min(start for start, *_ in rows), max(end for _, _, end, _ in rows)
@@ -207,5 +207,5 @@ def _read_bench(path: Path, requests: Sequence[Mapping[str, Any]]) -> RequestLog
     )
 
 
-def _is_told(start: float, first: float, end: float, tokens: float) -> bool:
+def _is_in_order(start: float, first: float, end: float, tokens: float) -> bool:
     return start <= first <= end and 1 <= tokens <= MOST_TOKENS

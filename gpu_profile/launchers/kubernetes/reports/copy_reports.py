@@ -163,8 +163,8 @@ def _copy_whole(
         if problem.startswith(_NO_ROOM):
             break
         if checksums:
-            now = yield from ask_pod(cluster, pod, _SUMS, directory, *sorted(checksums))
-            checksums = yield from _list_damaged(checksums | parse_sums(now.stdout), to)
+            reply = yield from ask_pod(cluster, pod, _SUMS, directory, *sorted(checksums))
+            checksums = yield from _list_damaged(checksums | parse_sums(reply.stdout), to)
     if not checksums:
         return ""
     return f"{', '.join(sorted(checksums))} of {pods.get_name(pod)} did not arrive whole: {problem}"

@@ -30,16 +30,11 @@ def judge_decode_gap(views: Sequence[RankView]) -> Judgement:
 
 def _gap_ms(view: RankView) -> float:
     """The host's work between two iterations, in the mean of all (ms)."""
-    return view.mean(np.r_[0, _list_gaps(view)]) / 1e6 if view.common.budget else 0.0
+    return view.mean(np.r_[0, _list_gaps(view)]) / 1e6
 
 
 def _list_gaps(view: RankView) -> IntArray:
-    """The same of each iteration (ns); none without iterations."""
-    return view.common.budget.of("host") if view.common.budget else np.zeros(0, np.int64)
-
-
-def _find_excess(view: RankView) -> IntArray:
-    """ns by step: texts are longer where more requests decode."""
+    """The same by step (ns): texts are longer where more requests decode."""
     budget = view.common.budget
     return budget.of("host") if budget else np.zeros(len(view.states.steps), np.int64)
 
@@ -92,5 +87,5 @@ RULE = FindingRule(
     time_ms=lambda view, _: _gap_ms(view),
     edit=lambda _finding: DECODE_GAP,
     place=find_longest_gap(STALL),
-    excess=_find_excess,
+    excess=_list_gaps,
 )

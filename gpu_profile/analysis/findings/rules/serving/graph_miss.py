@@ -48,8 +48,8 @@ def judge_graph_miss(views: Sequence[View[GraphLaunches]]) -> Judgement:
     judged = judge_state("graph_miss", "batch", missing, _list_evidence, GRAPH_ADVICE)
     if not all(_holds_launches(view) for view in missing):
         return judged
-    found = (replace(one, includes=LAUNCHES) for one in judged.findings)
-    return replace(judged, findings=tuple(found))
+    findings = (replace(finding, includes=LAUNCHES) for finding in judged.findings)
+    return replace(judged, findings=tuple(findings))
 
 
 def _holds_launches(view: View[GraphLaunches]) -> bool:

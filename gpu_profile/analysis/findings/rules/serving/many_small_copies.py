@@ -72,8 +72,8 @@ def judge_small_copies(views: Sequence[View[SmallCopies]]) -> Judgement:
     if any(view.mean(view.fact.waits) >= TOKEN_WAITS for view in many):
         return judged
     # The host waits for these copies and for the tokens alone.
-    found = (replace(one, includes=("synchronization",)) for one in judged.findings)
-    return replace(judged, findings=tuple(found))
+    findings = (replace(finding, includes=("synchronization",)) for finding in judged.findings)
+    return replace(judged, findings=tuple(findings))
 
 
 def _list_evidence(views: Sequence[View[SmallCopies]]) -> tuple[str, ...]:
