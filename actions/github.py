@@ -109,7 +109,7 @@ def post(sha: str, comment: Path) -> None:
     """Write the comment, or change the one that is there. It ends with the commit, for the comment
     of an earlier one stays where a later run has no answer.
     """
-    text = f"{comment.read_text(encoding='utf-8').rstrip()} Of commit {sha}.\n"
+    text = f"{comment.read_text(encoding='utf-8').rstrip()} Measured at commit {sha}.\n"
     pulls = find_pulls(sha)
     if not pulls:
         print(f"no open pull request has {sha} as its head: there is nothing to comment on")

@@ -146,7 +146,7 @@ def test_a_change_is_measured_and_its_comment_made_anew(
     row = "| kernel `cast<T\\|x> @team` | 0.000 | 0.400 | +0.400 ms | `appeared, 1 a step` |"
     assert row in lines
     repeat = "gpu-profile ci --on=host --base=main --pairs=3 -- bash -c 'python3 train.py'"
-    assert lines[-1] == f"Repeat: `{repeat}` Of commit {HEAD}."
+    assert lines[-1] == f"Repeat: `{repeat}` Measured at commit {HEAD}."
 
 
 def test_a_program_without_steps_ends_after_the_first_pair(
