@@ -146,8 +146,10 @@ class _Gains:
         portion = self._rare.portions.get(finding.kind, 1.0)
         if portion > MOST_PORTION:
             return finding if finding.at_most_ms >= self._least_ms else None
-        gain = portion * self._correct_pauses(finding, change, self._predict_change(change))
+        replayed = self._predict_change(change)
+        gain = portion * self._correct_pauses(finding, change, replayed)
         if gain >= self._least_ms:
+            finding = self._tell_replayed(finding, replayed, gain)
             return replace(finding, replayed_ms=gain, range_ms=self._predict_range(change, gain))
         place = _find_place(finding, self._plan)
         return self._tell_later_gain(finding, gain, place) if 0 < place < MANY else None
@@ -156,6 +158,19 @@ class _Gains:
         """The place of the plan's item of a finding; behind all for what costs nothing yet."""
         is_later = finding.replayed_ms is not None and finding.replayed_ms < self._least_ms
         return MANY + 1 if is_later else _find_place(finding, self._plan)
+
+    def _tell_replayed(self, finding: Finding, replayed: float, gain: float) -> Finding:
+        """The finding with a line where the plan, which is of the replayed steps, has another
+        gain than all steps.
+        """
+        if abs(replayed - gain) < self._least_ms:
+            return finding
+        more = "more" if replayed > gain else "less"
+        line = (
+            f"the replayed steps, which the plan is of, hold {more} of it than all steps: "
+            f"{replayed:.2f} ms a step there"
+        )
+        return replace(finding, evidence=(*finding.evidence, line))
 
     def _correct_pauses(self, finding: Finding, change: Change, gain: float) -> float:
         """The gain with pauses that are rarer than the replayed steps."""

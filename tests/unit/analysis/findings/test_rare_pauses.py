@@ -26,10 +26,12 @@ def pause_in(*numbers: int) -> Callable[[Rank], None]:
 
 
 @pytest.mark.parametrize(
-    "numbers", [(30, 50, 70), (8, 9, 10)], ids=["behind the replayed steps", "all in them"]
+    ("numbers", "told"),
+    [((30, 50, 70), "hold less of it"), ((8, 9, 10), "hold more of it")],
+    ids=["behind the replayed steps", "all in them"],
 )
 def test_a_rare_pause_costs_its_mean_over_all_steps(
-    numbers: tuple[int, ...], tmp_path: Path
+    numbers: tuple[int, ...], told: str, tmp_path: Path
 ) -> None:
     """The host launches 150 us ahead of each kernel of 200 us: it has some steps' lead at most."""
     training = Training(ranks=1, steps=80, host_us=150, after=pause_in(*numbers))
@@ -37,6 +39,7 @@ def test_a_rare_pause_costs_its_mean_over_all_steps(
     assert (finding.kind, finding.cause) == ("idle", "host")
     assert finding.replayed_ms is not None
     assert 1.5 < finding.cost_ms < 300 / 79
+    assert any(f"the replayed steps, which the plan is of, {told}" in e for e in finding.evidence)
 
 
 def test_half_as_much_again_in_all_steps_is_rare_unless_a_control_tells_the_step() -> None:
