@@ -96,12 +96,12 @@ def share_server(
 
 _SERVE = """
 cd "$1"; shift
-"$@" >log 2>&1 &
-echo $! >pid
+sh -c 'echo $$ >pid; exec "$@" >log 2>&1' sh "$@" &
 exec flock users sh -c 'kill -9 "$(cat pid)"
 find . -mindepth 1 -maxdepth 1 ! -name users ! -name mutex -exec rm -rf {} +' >/dev/null 2>&1
 """
-"""Serve until nobody holds the lock of `users`: the kernel drops those of killed processes, too."""
+"""Serve until nobody holds the lock of `users`: the kernel drops those of killed processes, too.
+The file `pid` is there before the server says that it is ready: the next user starts none."""
 
 
 def _await_text(log: Path, text: str, within_s: float = 120) -> None:

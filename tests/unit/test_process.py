@@ -121,7 +121,9 @@ def test_a_build_that_draws_seconds_while_its_engine_hangs_is_ended(
     fake_tool: FakeTool, tmp_path: Path
 ) -> None:
     """BuildKit draws its clock on a terminal without the engine."""
-    fake_tool("docker", '[ "$1" = version ] && exec sleep 600; while sleep 0.01; do echo 1s; done')
+    hang = f"[ ! -e {tmp_path}/drawn ] || exec sleep 600"
+    draw = f"while sleep 0.01; do echo 1s; touch {tmp_path}/drawn; done"
+    fake_tool("docker", f'if [ "$1" = version ]; then {hang}; else {draw}; fi')
     script = tmp_path / "drawn.py"
     script.write_text(_DRAWN)
     inner = f"{sys.executable} {script} > {tmp_path}/read"
