@@ -16,6 +16,8 @@ _MOUNTS = Path("/proc/self/mountinfo")
 _HOSTS, _OF_KUBELET = "/etc/hosts", "/etc-hosts"
 """A pod's /etc/hosts is a file of that name in the kubelet's directory of the pod."""
 _OTHERS_WRITE = 0o022
+_PLANTED = 97
+"""Exit code that tells the fetch (copy_reports.py) that this pod has no reports."""
 
 
 def refuse_planted(output: Path, mounts: Path = _MOUNTS) -> None:
@@ -31,7 +33,7 @@ def refuse_planted(output: Path, mounts: Path = _MOUNTS) -> None:
         why = f"is {root} on this node, where another user can write"
     else:
         return
-    raise RefusedError(f"{output} {why}: remove it there, or use another hostpath:")
+    raise RefusedError(f"{output} {why}: remove it there, or use another hostpath:", _PLANTED)
 
 
 def _read_roots(mounts: Path) -> dict[str, str]:

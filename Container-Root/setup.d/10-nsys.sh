@@ -5,18 +5,6 @@ source /mnt/stage/common.sh
 
 : "${NSYS_SOURCE:?}" # and for nvidia NSYS_VERSION, NSYS_URL and NSYS_SHA256
 
-# NVIDIA serves Ubuntu; its packages hold their own libraries, so Debian takes the nearest one.
-nvidia_distribution() {
-    # shellcheck source=/dev/null
-    case $(. /etc/os-release && printf '%s%s' "${ID}" "${VERSION_ID//./}") in
-        debian11) printf 'ubuntu2004' ;;
-        debian12) printf 'ubuntu2204' ;;
-        debian13) printf 'ubuntu2404' ;;
-        ubuntu*) (. /etc/os-release && printf '%s' "${ID}${VERSION_ID//./}") ;;
-        *) die 'NSYS_SOURCE=nvidia needs Debian or Ubuntu; set NSYS_SOURCE=base' ;;
-    esac
-}
-
 install_nvidia() {
     local list=/etc/apt/sources.list.d/nvidia-devtools.list key=/usr/share/keyrings/nvidia-devtools.asc
     local url

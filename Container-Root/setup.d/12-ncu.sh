@@ -5,21 +5,11 @@ source /mnt/stage/common.sh
 
 : "${NCU_SOURCE:?}" # and for nvidia NCU_VERSION, NCU_URL and NCU_SHA256
 
-# NVIDIA's repositories of CUDA have the same packages of ncu; Debian takes the nearest Ubuntu's.
-nvidia_repository() {
-    local architecture
+nvidia_architecture() {
     case $(dpkg --print-architecture) in
-        amd64) architecture=x86_64 ;;
-        arm64) architecture=sbsa ;;
+        amd64) printf x86_64 ;;
+        arm64) printf sbsa ;;
         *) die 'NVIDIA has no Nsight Compute for this architecture: set INSTALL_NCU=false' ;;
-    esac
-    # shellcheck source=/dev/null
-    case $(. /etc/os-release && printf '%s%s' "${ID}" "${VERSION_ID//./}") in
-        debian11) printf 'ubuntu2004/%s' "${architecture}" ;;
-        debian12) printf 'ubuntu2204/%s' "${architecture}" ;;
-        debian13) printf 'ubuntu2404/%s' "${architecture}" ;;
-        ubuntu*) (. /etc/os-release && printf '%s/%s' "${ID}${VERSION_ID//./}" "${architecture}") ;;
-        *) die 'INSTALL_NCU needs Debian or Ubuntu, or a base image with ncu and NSYS_SOURCE=base' ;;
     esac
 }
 
@@ -27,7 +17,7 @@ nvidia_repository() {
 install_nvidia() {
     local list=/etc/apt/sources.list.d/nvidia-cuda-ncu.list key=/usr/share/keyrings/nvidia-cuda-ncu.asc
     local url home
-    url=${NCU_URL}/$(nvidia_repository)
+    url=${NCU_URL}/$(nvidia_distribution)/$(nvidia_architecture)
     fetch "${url}/3bf863cc.pub" "${NCU_SHA256}" "${key}"
     printf 'deb [signed-by=%s] %s/ /\n' "${key}" "${url}" >"${list}"
     apt_update

@@ -3,12 +3,12 @@
 import re
 
 from gpu_profile.components.component import Component, InstalledVersion, select_values
+from gpu_profile.declared.base_name import name_nvidia_repository
 from gpu_profile.declared.key import Values, make_switch_key, make_text_key
 from gpu_profile.pins.http import fetch_text
 from gpu_profile.pins.pin_source import PinSource
 from gpu_profile.pins.resolvers import Pins, Tools, select_version, sort_versions, verify_sha256
 
-_FOR_DEBIAN = {"debian11": "ubuntu2004", "debian12": "ubuntu2204", "debian13": "ubuntu2404"}
 _ARCHITECTURES = {"amd64": "x86_64", "arm64": "sbsa"}
 _KEY = "3bf863cc.pub"
 
@@ -23,9 +23,9 @@ def _list_arguments(values: Values) -> dict[str, str]:
 
 def _resolve(values: Values, tools: Tools) -> Pins:
     """Return ncu's version from CUDA's apt index, and the SHA-256 of the repository's key."""
-    name = tools.distribution.replace(".", "")
+    repository = name_nvidia_repository(tools.distribution)
     architecture = _ARCHITECTURES.get(tools.architecture, tools.architecture)
-    url = f"{values['NCU_URL']}/{_FOR_DEBIAN.get(name, name or 'ubuntu2404')}/{architecture}"
+    url = f"{values['NCU_URL']}/{repository}/{architecture}"
     packages = fetch_text(tools.fetch, f"{url}/Packages")
     versions = sort_versions(
         re.findall(r"^Package: nsight-compute-(\d[\d.]*)$", packages, re.MULTILINE)

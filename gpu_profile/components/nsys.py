@@ -6,6 +6,7 @@ from packaging.version import Version
 
 from gpu_profile.components.component import Component, InstalledVersion, select_values
 from gpu_profile.declared.auto_setting import AutoSetting
+from gpu_profile.declared.base_name import name_nvidia_repository
 from gpu_profile.declared.key import Values, make_choice_key, make_text_key
 from gpu_profile.declared.rule import Facts, Rule
 from gpu_profile.declared.version import parse_version
@@ -14,7 +15,6 @@ from gpu_profile.pins.pin_source import PinSource, match_value
 from gpu_profile.pins.resolvers import Pins, Tools, select_version, sort_versions, verify_sha256
 
 _NOTES = "docs.nvidia.com/nsight-systems/ReleaseNotes"
-_NVIDIA_FOR_DEBIAN = {"debian11": "ubuntu2004", "debian12": "ubuntu2204", "debian13": "ubuntu2404"}
 
 
 def _list_arguments(values: Values) -> dict[str, str]:
@@ -24,18 +24,9 @@ def _list_arguments(values: Values) -> dict[str, str]:
     return select_values(values, *names)
 
 
-def _name_repository(distribution: str) -> str:
-    """Return which of NVIDIA's repositories setup.d/10-nsys.sh uses on this distribution.
-
-    All have the same versions and signing key, so an unknown name gets the newest one.
-    """
-    name = distribution.replace(".", "")
-    return _NVIDIA_FOR_DEBIAN.get(name, name or "ubuntu2404")
-
-
 def _resolve(values: Values, tools: Tools) -> Pins:
     """Return nsys' version from NVIDIA's apt index, and the SHA-256 of the repository's key."""
-    repository = _name_repository(tools.distribution)
+    repository = name_nvidia_repository(tools.distribution)
     url = f"{values['NSYS_URL']}/{repository}/{tools.architecture}"
     packages = fetch_text(tools.fetch, f"{url}/Packages")
     versions = sort_versions(

@@ -7,6 +7,7 @@ from packaging.version import Version
 EMBEDDED_REPOSITORY = "gpu-profile-base"
 _UBUNTU_CODENAMES = {"focal": "20.04", "jammy": "22.04", "noble": "24.04"}
 _DEBIAN_CODENAMES = {"bullseye": "11", "bookworm": "12", "trixie": "13"}
+_NVIDIA_FOR_DEBIAN = {"debian11": "ubuntu2004", "debian12": "ubuntu2204", "debian13": "ubuntu2404"}
 
 
 def is_embedded(image: str) -> bool:
@@ -24,6 +25,16 @@ def distribution_of(image: str) -> str:
         if codename in image:
             return f"{'ubuntu' if '.' in number else 'debian'}{number}"
     return ""
+
+
+def name_nvidia_repository(distribution: str) -> str:
+    """Return which of NVIDIA's apt repositories a build on this distribution uses.
+
+    lib/stage/common.sh chooses the same. All have the same versions and signing key, so that an
+    unknown distribution gets the newest one.
+    """
+    name = distribution.replace(".", "")
+    return _NVIDIA_FOR_DEBIAN.get(name, name or "ubuntu2404")
 
 
 def cuda_of(image: str) -> Version | None:

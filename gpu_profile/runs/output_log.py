@@ -30,7 +30,7 @@ _NSYS = re.compile(
 _STARTER = re.compile(
     rf"{_FROM}(profile\.py: rank \d+( ended|: the recording ended"
     r"|: nsys wrote no report: --steps )"
-    r"|gpu-profile: \S+ ended with \d+; )|srun: "
+    r"|gpu-profile: \S+ ended with \d+; |gpu-profile: (\S+: )?no rank was seen\b)|srun: "
     r"|unexpected EOF$|[Ee]rror from daemon in stream"
     r"|slurmstepd-(?!\S+ error: pyxis:\s+(\[ERROR\]|curl:|--container-))"
 )

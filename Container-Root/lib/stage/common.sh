@@ -107,6 +107,19 @@ remove_tools() {
     rm "${BUILD_DIR}/tools"
 }
 
+# NVIDIA's apt repositories are Ubuntu's. Their packages hold their own libraries, so Debian takes
+# the nearest one. gpu_profile/declared/base_name.py chooses the same.
+nvidia_distribution() {
+    # shellcheck source=/dev/null
+    case $(. /etc/os-release && printf '%s%s' "${ID}" "${VERSION_ID//./}") in
+        debian11) printf 'ubuntu2004' ;;
+        debian12) printf 'ubuntu2204' ;;
+        debian13) printf 'ubuntu2404' ;;
+        ubuntu*) (. /etc/os-release && printf '%s' "${ID}${VERSION_ID//./}") ;;
+        *) die 'NSYS_SOURCE=nvidia needs Debian or Ubuntu; set NSYS_SOURCE=base' ;;
+    esac
+}
+
 # fetch URL SHA256 FILE: an empty sha256 is an unlocked download, and says so.
 fetch() {
     local url=$1 sha256=$2 file=$3

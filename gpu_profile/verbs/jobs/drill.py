@@ -38,6 +38,8 @@ LOG = "drill.log"
 
 def drill(options: DrillOptions) -> None:
     """Measure the kernels that cost most, print what limits each, and keep that for the page."""
+    if not options.top:
+        raise SettingsError("--top 0 leaves no kernel to measure", "Use --top 1 or more")
     settings = apply_version(load_settings(options))
     directory = record.find_run(settings.report_dir, options.run)
     run = record.load_run(directory)
@@ -82,7 +84,7 @@ def _use_launcher(options: DrillOptions, run: RunRecord, settings: Settings) -> 
 def _plan(directory: Path, options: DrillOptions, settings: Settings) -> DrillPlan:
     """Return what ncu measures. Raises ReportError for a run without kernels of this rank."""
     reading = open_reading(ReportChoice(run=str(directory)), settings)
-    answers = reading.of([plan_drill(max(options.top, 1))])
+    answers = reading.of([plan_drill(options.top)])
     plans: list[DrillPlan] = [plan for answer in answers for plan in answer[0]]
     chosen = next((plan for plan in plans if plan.rank == options.rank), None)
     if chosen:

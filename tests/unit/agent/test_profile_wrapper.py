@@ -12,7 +12,7 @@ import shelter
 
 from gpu_profile.analysis.store.files import temporary
 from tests.conftest import HOSTILE_NAMES
-from tests.unit.agent.wrapper import PROFILE, Wrapper, python, wrapper_in
+from tests.unit.agent.wrapper import PROFILE, ROOT, Wrapper, python, wrapper_in
 
 
 @pytest.fixture
@@ -49,6 +49,17 @@ def test_the_program_has_our_umask_and_python_s_signals_are_not_ignored(wrapper:
     assert facts["Umask"] == "0027"
     assert int(facts["SigIgn"], 16) & 1 << (signal.SIGPIPE - 1) == 0
     assert int(facts["SigBlk"], 16) == 0
+
+
+def test_a_program_beside_profile_py_gets_the_profile_of_the_standard_library(
+    tmp_path: Path,
+) -> None:
+    """cProfile imports `profile`, and `/` of our image has /profile.py."""
+    (tmp_path / "profile.py").write_text((ROOT / "Container-Root" / "profile.py").read_text())
+    (tmp_path / "user.py").write_text("import cProfile\ncProfile.run('sum([1])')\n")
+    argv = (sys.executable, str(tmp_path / "user.py"))
+    done = subprocess.run(argv, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert (done.returncode, "built-in method builtins.sum" in done.stdout) == (0, True), done
 
 
 def test_every_variable_reaches_the_program() -> None:

@@ -1,16 +1,26 @@
 """The table of components: rows fit their scripts, and needs are told with a reason."""
 
+import re
 from pathlib import Path
 
 import pytest
 
 from gpu_profile.components.table import COMPONENTS, list_enabled, missing_requirements
+from gpu_profile.declared.base_name import name_nvidia_repository
 from gpu_profile.declared.key import as_text
 
 SETUP = Path(__file__).parents[3] / "Container-Root" / "setup.d"
 DEFAULTS: dict[str, bool | str] = {
     key.name: key.default for component in COMPONENTS for key in component.keys
 }
+
+
+def test_scripts_and_the_lock_use_the_same_repository_of_nvidia() -> None:
+    shell = (SETUP.parent / "lib" / "stage" / "common.sh").read_text()
+    pairs = re.findall(r"(debian\d+)\) printf '(\w+)'", shell)
+    assert pairs
+    assert all(name_nvidia_repository(debian) == ubuntu for debian, ubuntu in pairs)
+    assert name_nvidia_repository("ubuntu22.04") == "ubuntu2204"
 
 
 def test_one_script_a_row() -> None:

@@ -150,6 +150,10 @@ def test_an_ended_pod_cannot_be_read() -> None:
         fetched(items(WORKERS[0], ended("train-1-worker-1", 137, reason="OOMKilled")), *copied(0))
 
 
+def test_a_pod_that_refused_its_directory_of_the_node_has_no_reports() -> None:
+    fetched(items(WORKERS[0], ended("train-1-worker-1", 97)), *copied(0))
+
+
 def test_reports_of_a_node_are_named_where_no_pod_can_be_read() -> None:
     on_nodes = mpijob("Running")
     on_nodes["metadata"]["annotations"]["gpu-profile.io/host-path"] = "/tmp/train-1"

@@ -48,6 +48,11 @@ Generated:
             "[1] profile.py: rank 1: the recording ended behind step 119; the program goes on\n",
             "CUDA out of memory",
         ),
+        (
+            "[pod/a] RuntimeError: no\n[pod/a] gpu-profile: a: no rank was seen behind sh: x\n"
+            "[pod/a] gpu-profile: a ended with 1; its reports are in /gpu-profile/a for 9 s\n",
+            "[pod/a] RuntimeError: no",
+        ),
         ("srun: error: n1: task 0: Killed\nGenerated:\n", "srun: error: n1: task 0: Killed"),
         ("why\nGenerated:\n    /wd/a b #1/rank0.h.nsys-rep\n", "why"),
         ("one\ntwo \n\n", "two"),

@@ -149,6 +149,7 @@ def test_the_command_runs_again_under_ncu_and_the_answer_is_kept(
         ((), {"NCU_ERROR": "ERR_NVGPUCTRPERM - x"}, 3, "lets only root read GPU counters"),
         ((), {"NCU_ERROR": "Failed to x"}, 6, "ncu measured nothing: Failed to x"),
         (("--rank=7",), {}, 2, "--rank 7 has no kernels. These ranks have: 0, 1"),
+        (("--top=0",), {}, 2, "--top 0 leaves no kernel to measure. Use --top 1 or more"),
         (("--on=mpijob",), {}, 2, "a run of mpijob is not started again under ncu"),
         (("--", "train", "--token=***"), {}, 2, "hides a secret of its command"),
     ],

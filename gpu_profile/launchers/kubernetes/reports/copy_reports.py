@@ -19,6 +19,8 @@ _PAUSE_S = 1
 _SETTLE_S = 180
 _NO_RUN = 96
 """Exit code of the script if this pod has no directory of the run."""
+_PLANTED = 97
+"""Exit code of a pod whose directory of the node was another's (node_directory.py)."""
 # nsys may still write the report of a rank that mpirun or a signal has ended: wait up to 180 s for
 # it. Process 1, the pod's own script, has the directory in its command line too: skip it. The nsys
 # of an armed rank runs on, and its windows so far are whole.
@@ -272,7 +274,8 @@ def collect_from_pods(
 
 def _list_unreadable(job_pods: Sequence[Object], host_path: str) -> Iterator[str]:
     for pod in job_pods:
-        if not pods.is_running(pod):
+        recorded = (pods.get_termination(pod) or {}).get("exitCode") != _PLANTED
+        if recorded and not pods.is_running(pod):
             end = pods.describe_ending(pod) or pods.get_phase(pod).lower()
             node = pods.get_node(pod) or "no node"
             there = f"; {node} has its reports in {host_path}" if host_path else ""
