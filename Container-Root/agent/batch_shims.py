@@ -37,9 +37,9 @@ _STOPPED = 143
 _ENTER = """\
 {original}
 PATH={shims}:$PATH
-srun() {{ {shims}/srun "$@"; }}
 """
-"""BASH_ENV of the script, for a log-in shell sets PATH anew, and so may `module load slurm`."""
+"""BASH_ENV of the script, for a log-in shell sets PATH anew, and `module load openmpi` puts its own
+folder first: functions come before both."""
 
 
 class ShimSettings(NamedTuple):
@@ -230,7 +230,9 @@ def _write_enter(shims: str, environ: Mapping[str, str]) -> None:
     own = environ.get("BASH_ENV", "")
     source = '. "' + own.replace('"', r"\"") + '"'
     lines = [f"BASH_ENV={shlex.quote(own)}", source] if own else ["unset BASH_ENV"]
-    text = _ENTER.format(original="\n".join(lines), shims=shlex.quote(shims))
+    quoted = shlex.quote(shims)
+    functions = [f'{name}() {{ {quoted}/{name} "$@"; }}\n' for name in ("srun", *MPI_PROGRAMS)]
+    text = _ENTER.format(original="\n".join(lines), shims=quoted) + "".join(functions)
     Path(shims, "enter.sh").write_text(text, encoding="utf-8")
 
 

@@ -33,6 +33,11 @@ class PodTemplate:
     start: tuple[str, ...] = ()
     patches: str = ""
 
+    @property
+    def place(self) -> str:
+        """The path of what names its image: `spec.template.spec.containers`, `spec.trainer`."""
+        return self.path if self.patches else f"{self.path}.spec.containers".lstrip(".")
+
 
 @dataclass(frozen=True, kw_only=True)
 class ObjectKind:
@@ -54,7 +59,7 @@ class ObjectKind:
     failed: str = "Failed"
     suspend: Mapping[str, object] | None = None
     set_values: tuple[tuple[str, str], ...] = ()
-    replaced_values: tuple[tuple[str, bool | int], ...] = ()
+    replaced_values: tuple[tuple[str, str | bool | int], ...] = ()
     updates: bool = False
     own_command: str = ""
     outlived: bool = False
@@ -71,6 +76,7 @@ class ObjectKind:
 
 
 _REPLICAS = "spec.mpiReplicaSpecs"
+_A_DAY_S = 86400  # until the operator deletes an MPIJob that has ended, with its workers' reports
 _SETS = "spec.replicatedJobs.*"
 # docs.ray.io, "Specify container commands for Ray head/worker Pods": KubeRay's `ray start` is in
 # this variable, quoted for a shell, and not the bound on open files that goes before it.
@@ -182,6 +188,10 @@ ROWS: tuple[ObjectKind, ...] = (
         ),
         suspend={"runPolicy": {"suspend": True}},
         set_values=(("spec.runPolicy.cleanPodPolicy", "None"),),
+        replaced_values=(
+            ("spec.cleanPodPolicy", "None"),
+            ("spec.runPolicy.ttlSecondsAfterFinished", _A_DAY_S),
+        ),
     ),
     ObjectKind(
         kind="LeaderWorkerSet",
@@ -202,6 +212,14 @@ ROWS: tuple[ObjectKind, ...] = (
         kind="RayCluster",
         group="ray.io",
         templates=_make_ray_templates("spec"),
+        succeeded="",
+        failed="",
+        own_command=_OWN_COMMAND,
+    ),
+    ObjectKind(
+        kind="RayService",
+        group="ray.io",
+        templates=_make_ray_templates("spec.rayClusterConfig"),
         succeeded="",
         failed="",
         own_command=_OWN_COMMAND,

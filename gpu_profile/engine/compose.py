@@ -14,15 +14,17 @@ _INSTALL = (
 )
 
 
-def read_compose_file(file: Path) -> Steps[Mapping[str, Any]]:
+def read_compose_file(file: Path, *, with_profiles: bool) -> Steps[Mapping[str, Any]]:
     """Return a compose file with all that it includes, as JSON. Raises ToolError without compose.
 
-    Variables are replaced and anchors followed; nothing is started.
+    Variables are replaced and anchors followed; nothing is started. `with_profiles`: also services
+    that only a profile enables, which `docker compose run` enables for the service that it names.
     """
     version = yield make_command(ENGINE, "compose", "version", "--short")
     if version.returncode:
         raise ToolError(f"there is no docker compose here: {version.said}", _INSTALL)
-    words = ("compose", f"--file={file}", "config", "--format=json")
+    profiles = ["--profile=*"] if with_profiles else []
+    words = ("compose", f"--file={file}", *profiles, "config", "--format=json")
     config = yield make_command(ENGINE, *words)
     if config.returncode:
         raise SettingsError(f"docker compose refuses {file.name}: {config.said}", "Mend the file")

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from gpu_profile.kubernetes.kubectl import Object
+from gpu_profile.kubernetes.marks import DEFAULT_CONTAINER
 from gpu_profile.printable import remove_controls
 
 # A pod does not leave one of these states until the job is changed.
@@ -52,8 +53,15 @@ def get_phase(pod: Object) -> str:
 
 
 def is_running(pod: Object) -> bool:
-    """Return whether the pod runs and is not being deleted."""
-    return get_phase(pod) == "Running" and not pod["metadata"].get("deletionTimestamp")
+    """Return whether the pod runs, its main container too, and is not being deleted."""
+    runs = get_phase(pod) == "Running" and not has_left_others(pod)
+    return runs and not pod["metadata"].get("deletionTimestamp")
+
+
+def has_left_others(pod: Object) -> bool:
+    """Return whether the main container has ended for good, and others keep the pod running."""
+    is_last = pod["spec"].get("restartPolicy") == "Never" and get_phase(pod) == "Running"
+    return is_last and get_termination(pod) is not None
 
 
 def get_node(pod: Object) -> str:
@@ -67,14 +75,15 @@ def _container_statuses(pod: Object) -> Iterator[Object]:
 
 
 def get_termination(pod: Object) -> Object | None:
-    """Return how the pod's first container ended; None while it runs.
+    """Return how the pod's main container ended, otherwise its first; None while it runs.
 
     Its keys are exitCode, reason and message.
     """
-    for status in pod.get("status", {}).get("containerStatuses", ()):
-        termination: Object | None = status.get("state", {}).get("terminated")
-        return termination
-    return None
+    statuses: Sequence[Object] = pod.get("status", {}).get("containerStatuses", ())
+    name = (pod["metadata"].get("annotations") or {}).get(DEFAULT_CONTAINER)
+    main = [status for status in statuses if status.get("name") == name] or statuses[:1]
+    termination: Object | None = main[0].get("state", {}).get("terminated") if main else None
+    return termination
 
 
 def _find_condition(pod: Object, kind: str, status: str) -> Object | None:

@@ -103,8 +103,8 @@ class UserObject(KubernetesObject):
 
     @property
     def kind(self) -> Kind:
-        if self.launcher:
-            return self.launcher.kind
+        if self.launcher:  # which asks for the version of its own objects
+            return replace(self.launcher.kind, resource=self.row.resource)
         return Kind(
             resource=self.row.resource,
             operator="",
@@ -154,7 +154,12 @@ class UserObject(KubernetesObject):
         return (yield from super().carry(job, wanted=wanted))
 
     def probe(self, job: Job) -> Steps[str]:
-        """Return nsys' help text from a pod with the image and the placement of the manifest's."""
+        """Return nsys' help text from a pod with the image and the placement of the manifest's.
+
+        What that pod needs is applied before, if the object is a new one.
+        """
+        if not self.replaces and (needs := self.get_manifest().dump_needs()):
+            yield from self._apply(needs)
         container: dict[str, Any] = {
             "name": nsys_probe.name_asked(job),
             "image": str(job.image),
@@ -173,7 +178,12 @@ class UserObject(KubernetesObject):
             "metadata": {"name": nsys_probe.draw_probe_name(job), "labels": {MANAGED_BY: MANAGER}},
             "spec": spec,
         }
-        return nsys_probe.ask_pod(self.cluster, pod, self.options.wait_s)
+        return (yield from nsys_probe.ask_pod(self.cluster, pod, self.options.wait_s))
+
+    def _apply(self, text: str) -> Steps[None]:
+        """Apply what stands beside the object."""
+        applied = yield self.cluster.kubectl("apply", "--filename=-", stdin=text)
+        check_kubectl_result(applied, f"applying what stands beside {self.name}")
 
     def submit(self, job: Job, plan: NsysPlan) -> Steps[str]:
         """Create the object, after what else is in the manifest. Raises SettingsError if it exists.
@@ -183,8 +193,7 @@ class UserObject(KubernetesObject):
         edited = self.edit_manifest(job, plan)
         name = self.get_manifest().target.name or job.name
         if edited.others:
-            applied = yield self.cluster.kubectl("apply", "--filename=-", stdin=edited.others)
-            check_kubectl_result(applied, f"applying what stands beside {name}")
+            yield from self._apply(edited.others)
         try:
             created = yield self._put(edited.target)
         except KeyboardInterrupt:

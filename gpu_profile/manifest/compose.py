@@ -123,11 +123,12 @@ class ComposeService:
 
 
 def is_compose(documents: list[dict[str, Any]]) -> bool:
-    """Return whether a file is of docker compose: one mapping with `services:` and no kind."""
+    """Return whether a file is of docker compose: a mapping with services: or include:, no kind."""
     if len(documents) != 1:
         return False
     (document,) = documents
-    return isinstance(document.get("services"), dict) and "kind" not in document
+    has_services = isinstance(document.get("services"), dict) or "include" in document
+    return has_services and "kind" not in document
 
 
 def _quote(word: str) -> str:

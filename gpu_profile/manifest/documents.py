@@ -2,7 +2,8 @@
 
 import difflib
 import io
-from collections.abc import Sequence
+import re
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -15,6 +16,8 @@ Document: TypeAlias = dict[str, Any]
 """One YAML document: a mapping that keeps its comments."""
 
 _HELM = "{{"
+_DIRECTIVE = re.compile(r"^%YAML.*\n", re.MULTILINE)
+"""kubectl reads each text as YAML 1.1. ruamel writes 0644 anew where a text says so."""
 _WIDE = 1 << 20
 """Columns of a line. A narrower text would be broken anew, which is no change of the user's."""
 _INDENTS = ((2, 2, 0), (2, 4, 2), (4, 4, 0), (4, 6, 4))
@@ -29,12 +32,15 @@ class YamlText:
     text: str
 
     def parse(self) -> list[Document]:
-        """Return the documents that are mappings. Raises SettingsError for a text without any."""
+        """Return the documents that are mappings, and those of a List each by itself.
+
+        Raises SettingsError for a text without any.
+        """
         try:
-            documents = list(_make_yaml(_INDENTS[0]).load_all(self.text))
+            documents = list(_make_yaml(_INDENTS[0]).load_all(_DIRECTIVE.sub("", self.text)))
         except YAMLError as error:
             raise self._make_error(error) from error
-        mappings = [document for document in documents if isinstance(document, dict)]
+        mappings = [item for document in documents for item in _list_items(document)]
         if not mappings:
             hint = "Name one with kind: and spec:, with services:, or with #SBATCH lines"
             raise SettingsError(f"{self.name} holds no object", hint)
@@ -62,6 +68,14 @@ class YamlText:
         where = f" line {mark.line + 1}" if mark else ""
         problem = getattr(error, "problem", None) or str(error).splitlines()[0]
         return SettingsError(f"{self.name}{where} is no YAML: {problem}", "Mend that line")
+
+
+def _list_items(document: Any) -> Iterator[Document]:  # noqa: ANN401 - YAML
+    """Yield a document, or the objects of a List, as `kubectl get --output=yaml` prints several."""
+    is_list = isinstance(document, dict) and document.get("kind") == "List"
+    for item in (document.get("items") or ()) if is_list else (document,):
+        if isinstance(item, dict):
+            yield item
 
 
 def _make_yaml(indents: tuple[int, int, int]) -> YAML:

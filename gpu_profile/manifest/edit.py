@@ -1,5 +1,6 @@
 """Edit an object so that its ranks run under nsys: labels, volumes, environment, wrapper, grace."""
 
+import copy
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -13,7 +14,7 @@ from gpu_profile.kubernetes.marks import DEFAULT_CONTAINER, OBJECT_LABEL, PREFIX
 from gpu_profile.kubernetes.report_place import ReportPlace
 from gpu_profile.manifest.container_words import make_container_words
 from gpu_profile.manifest.documents import Document
-from gpu_profile.manifest.paths import Path, find_values, set_value
+from gpu_profile.manifest.paths import Path, find_values, insert_key, set_value
 from gpu_profile.manifest.target import Container, Target
 
 REPORTS_MOUNT = "/gpu-profile"
@@ -62,7 +63,7 @@ def edit_object(document: Document, target: Target, edit: Edit) -> None:
     metadata = _get_mapping(document, "metadata")
     if not target.name:
         del metadata["generateName"]
-        _insert(metadata, "name", edit.job.name)
+        insert_key(metadata, "name", edit.job.name)
     name = target.name or edit.job.name
     _put(metadata, "labels", {RUN_LABEL: edit.job.name})
     notes = edit.place.make_notes(edit.job.name)
@@ -123,9 +124,8 @@ def _edit_pod(template: Document, container: Container, name: str, edit: Edit) -
     metadata, spec = _get_mapping(template, "metadata"), template["spec"]
     _put(metadata, "labels", {OBJECT_LABEL: name})
     _put(metadata, "annotations", {DEFAULT_CONTAINER: container.name})
-    grace = spec.get("terminationGracePeriodSeconds", 0)
-    if grace < _GRACE_S:
-        _insert(spec, "terminationGracePeriodSeconds", _GRACE_S)
+    if (spec.get("terminationGracePeriodSeconds") or 0) < _GRACE_S:
+        insert_key(spec, "terminationGracePeriodSeconds", _GRACE_S)
     volumes = _get_list(spec, "volumes")
     _add_named(volumes, edit.make_volume())
     if _needs_temporary(_find_container(template, container.name)):
@@ -175,9 +175,9 @@ def _wrap(container: Document, words: list[str], entrypoint: tuple[str, ...]) ->
     """Put our words before the command, or before the image's where the object has none."""
     if not container.get("command"):
         container.pop("command", None)
-        _insert(container, "command", [*words, *quote_literal(entrypoint)], at=1)
+        insert_key(container, "command", [*words, *quote_literal(entrypoint)], at=1)
         return
-    command = container["command"]
+    command = _copy_value(container, "command")
     if command[: len(words)] == words:  # an alias: the other container has the same list
         return
     for word in reversed(words):
@@ -208,37 +208,34 @@ def _get_mapping(parent: Document, key: str) -> Document:
     """Return the mapping under a key. A new one is first: what stands behind has comments."""
     if not parent.get(key):
         parent.pop(key, None)
-        _insert(parent, key, {})
-    mapping: Document = parent[key]
+        insert_key(parent, key, {})
+    mapping: Document = _copy_value(parent, key)
     return mapping
 
 
 def _get_list(parent: Document, key: str) -> list[Any]:
     if not parent.get(key):
         parent.pop(key, None)
-        _insert(parent, key, [], at=1)
-    items: list[Any] = parent[key]
+        insert_key(parent, key, [], at=1)
+    items: list[Any] = _copy_value(parent, key)
     return items
+
+
+def _copy_value(parent: Document, key: str) -> Any:  # noqa: ANN401 - YAML
+    """Replace the value under a key by a copy, which no alias elsewhere shares, and return it."""
+    parent[key] = copy.deepcopy(parent[key])
+    return parent[key]
 
 
 def _put(parent: Document, key: str, values: Mapping[str, str]) -> None:
     """Set keys of a mapping, new ones in this order before its own."""
     if not parent.get(key):
         parent.pop(key, None)
-        _insert(parent, key, dict(values))
+        insert_key(parent, key, dict(values))
         return
+    mapping = _copy_value(parent, key)
     for name, value in reversed(list(values.items())):
-        _insert(parent[key], name, value)
-
-
-def _insert(mapping: Document, key: str, value: object, *, at: int = 0) -> None:
-    """Set a key. A new one does not come last, where ruamel puts it behind the next comment."""
-    if key in mapping:
-        mapping[key] = value
-    elif hasattr(mapping, "insert"):
-        mapping.insert(min(at, len(mapping)), key, value)
-    else:
-        mapping[key] = value
+        insert_key(mapping, name, value)
 
 
 def _add_named(items: list[Any], item: Document) -> None:

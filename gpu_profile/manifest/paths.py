@@ -49,5 +49,18 @@ def set_value(document: Any, path: str, value: str | bool | int) -> None:  # noq
     *keys, last = path.split(".")
     node = document
     for key in keys:
-        node = node.setdefault(key, {})
-    node[last] = value
+        if not node.get(key):
+            node.pop(key, None)
+            insert_key(node, key, {})
+        node = node[key]
+    insert_key(node, last, value)
+
+
+def insert_key(mapping: Any, key: str, value: object, *, at: int = 0) -> None:  # noqa: ANN401
+    """Set a key. A new one does not come last, where ruamel puts it behind the next comment."""
+    if key in mapping:
+        mapping[key] = value
+    elif hasattr(mapping, "insert"):
+        mapping.insert(min(at, len(mapping)), key, value)
+    else:
+        mapping[key] = value

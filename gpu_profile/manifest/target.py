@@ -10,6 +10,7 @@ from gpu_profile.declared.object_kinds import ROWS, ObjectKind, OtherKind, PodTe
 from gpu_profile.errors import SettingsError
 from gpu_profile.manifest.documents import Document
 from gpu_profile.manifest.paths import Path, find_values, follow_beside
+from gpu_profile.manifest.shape import check_object, check_pods
 from gpu_profile.manifest.starters import Starter, count_ranks, find_starter
 
 _LONGEST = 63  # characters of a label's value
@@ -105,6 +106,10 @@ def choose_target(
 
     `template` is the path of the pod template in a kind that the table lacks. Raises SettingsError.
     """
+    for document in documents:
+        check_object(document, file)
+        if kind := _find_kind(document, template):
+            check_pods(document, kind, file)
     targets = [
         target
         for number, document in enumerate(documents)
@@ -249,13 +254,19 @@ def _explain_none(
     if template:
         what = f"{file} has no pod template at {template}"
         return SettingsError(what, _hint_at_template(documents))
-    known = [document for document in documents if _find_kind(document, "")]
+    known = [kind for document in documents if (kind := _find_kind(document, ""))]
     if known and container:
         return SettingsError(f"{file} has no container {container!r}", "Name one that it has")
     if known:
-        what = f"the {known[0]['kind']} of {file} has no pod template with containers"
-        return SettingsError(what, "See its spec")
-    kinds = ", ".join(str(document["kind"]) for document in documents if "kind" in document)
+        what = f"the {known[0].kind} of {file} has no container at {known[0].templates[0].place}"
+        return SettingsError(what, "Write it there, with image: and command:")
+    for document in documents:
+        if document.get("kind") == "CronJob":
+            job = f"job once --from=cronjob/{(document.get('metadata') or {}).get('name', 'NAME')}"
+            hint = f"`kubectl create {job} --dry-run=client --output=yaml` prints one"
+            return SettingsError(f"{file}: a CronJob starts Jobs at its own times", hint)
+    named = [document for document in documents if "kind" in document]
+    kinds = ", ".join(f"{each['kind']} of {each.get('apiVersion', '?')}" for each in named)
     if any(next(_find_templates(document), "") for document in documents):
         return SettingsError(f"{file}: no known kind: {kinds or '?'}", _hint_at_template(documents))
     others = f": {kinds}" if kinds else ""
@@ -263,10 +274,12 @@ def _explain_none(
 
 
 def _hint_at_template(documents: Sequence[Document]) -> str:
-    paths = [path for document in documents for path in _find_templates(document)]
-    return (
-        f"Use --template {paths[0]}" if paths else "Use the path of a mapping with spec.containers"
-    )
+    paths = [path.split(".") for document in documents for path in _find_templates(document)]
+    if not paths:
+        return "Use the path of a mapping with spec.containers"
+    alike = [path for path in paths if len(path) == len(paths[0])]
+    words = (word[0] if len({*word}) == 1 else "*" for word in zip(*alike, strict=True))
+    return f"Use --template {'.'.join('*' if word.isdecimal() else word for word in words)}"
 
 
 def _find_templates(node: Any, where: str = "") -> Iterator[str]:  # noqa: ANN401 - YAML

@@ -15,6 +15,7 @@ from gpu_profile.manifest.target import Container, Target, choose_target
 
 _SERVERS_OWN = ("managedFields", "uid", "creationTimestamp", "generation", "selfLink")
 """What the API server writes into metadata for itself."""
+_NEEDS = ("Namespace", "ServiceAccount", "Secret")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -78,12 +79,18 @@ class UserManifest:
             for doc in others
         )
 
+    def dump_needs(self) -> str:
+        """Return what any pod of the target needs to be made, where that stands beside it."""
+        documents = self.yaml.parse()
+        needs = [document for document in documents if document.get("kind") in _NEEDS]
+        return self.yaml.dump(needs) if needs else ""
+
     def list_images(self) -> tuple[str, ...]:
         """Return the images whose own entrypoint has to be known, each once."""
         lacking = [
             c
             for c in self.target.containers
-            if c.is_wrapped and not c.command and not c.template.start
+            if c.image and c.is_wrapped and not c.command and not c.template.start
         ]
         return tuple(dict.fromkeys(container.image for container in lacking))
 

@@ -29,6 +29,10 @@ for rank in ("0",):
     words = [os.environ.get("PYTHON_EXEC", sys.executable), "-u", *sys.argv[1:]]
     subprocess.check_call(words, env={{**os.environ, **place}})
 """
+MPIRUN = """#!/bin/sh
+shift 2
+OMPI_COMM_WORLD_RANK=0 OMPI_COMM_WORLD_SIZE=1 OMPI_COMM_WORLD_LOCAL_RANK=0 exec "$@"
+"""
 USERS = """#!/bin/bash
 set -eu
 PATH=$OWN:$PATH   # as `module load` and a log-in shell do
@@ -41,6 +45,7 @@ import sys; print("read", sys.argv[1:])
 END
 torchrun rank.py
 srun -n 1 torchrun rank.py
+mpirun -n 1 python3 -c 'print("mpi")'
 exit 4
 """
 
@@ -49,7 +54,8 @@ def test_which_programs_of_a_script_are_recorded(tmp_path: Path) -> None:
     own, run, script = tmp_path / "own", tmp_path / "run $(touch pwned) `dir", tmp_path / "script"
     for folder in (own, run):
         folder.mkdir()
-    for path, text in ((own / "srun", SRUN), (own / "torchrun", TORCHRUN), (script, USERS)):
+    starters = {"srun": SRUN, "torchrun": TORCHRUN, "mpirun": MPIRUN}
+    for path, text in ((script, USERS), *((own / name, text) for name, text in starters.items())):
         path.write_text(text)
         path.chmod(0o755)
     (tmp_path / "own.sh").write_text("MODULES=loaded\n")
@@ -66,14 +72,14 @@ def test_which_programs_of_a_script_are_recorded(tmp_path: Path) -> None:
     assert done.returncode == 4, done.stderr
     assert done.stdout.split("\n") == [
         *(os.uname().sysname, "None captured-loaded", "None captured-loaded", "read ['a b']"),
-        *("rank 0", "rank 0", ""),
+        *("rank 0", "rank 0", "mpi", ""),
     ]
     assert not (tmp_path / "pwned").exists()
     assert "srun: not recorded: apptainer: nsys would record it" in done.stderr
     assert "srun: not recorded: uname is a program of the system" in done.stderr
     names = (path.name.split(".") for path in run.glob("*.nsys-rep"))
     assert sorted((name[0], *name[2:-1]) for name in names) == [
-        *(("rank0",), ("rank0", "2"), ("rank0", "3"), ("rank0", "4"), ("rank1",)),
+        *(("rank0",), *(("rank0", str(number)) for number in range(2, 6)), ("rank1",)),
     ]
 
 

@@ -208,3 +208,24 @@ def test_held_pods_end_the_job_once_all_have_ended() -> None:
     assert failed == JobStatus(
         state=JobState.FAILED, reason="train-1-worker-0 ended with 3", exit_code=3
     )
+
+
+def test_a_program_that_has_ended_beside_a_sidecar_ends_the_job() -> None:
+    """The pod runs on with its sidecar, and the wrapper was killed before it could wait."""
+    dead = {"terminated": {"exitCode": 137, "reason": "OOMKilled"}}
+    beside = pod(
+        "train-1-master-0",
+        containerStatuses=[
+            {"name": "a-sidecar", "state": {"running": {}}},
+            {"name": "pytorch", "state": dead},
+        ],
+    )
+    beside["metadata"]["annotations"] = {"kubectl.kubernetes.io/default-container": "pytorch"}
+    job = {"metadata": {"name": "train-1"}, "spec": {}, "status": {}}
+    silent = Result(returncode=0)
+    found, _ = driven(TORCH.status("team/train-1"), answer(job), items(beside), silent)
+    assert found.state is JobState.RUNNING  # it is started again
+    beside["spec"]["restartPolicy"] = "Never"
+    found, _ = driven(TORCH.status("team/train-1"), answer(job), items(beside))
+    assert (found.state, found.exit_code) == (JobState.FAILED, 137)
+    assert found.reason == "train-1-master-0: exit code 137: OOMKilled"

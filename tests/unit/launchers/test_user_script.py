@@ -121,6 +121,9 @@ def test_the_verb_shows_what_is_added_or_refuses_and_submits_nothing(
     assert (code, "+++ a.sbatch under nsys" in shown) == (0, True), shown
     assert """-- "$run/script" 'two words' &""" in shown
     assert "--trace=cuda,nvtx" in shown
+    (tmp_path / "b.sh").write_text("#!/bin/sh\n# SBATCH -N1\nsrun a\n")
+    done = invoke("profile", "--manifest=b.sh", directory=tmp_path)
+    assert (done.returncode, "is a script without #SBATCH lines" in done.stderr) == (2, True)
     for flag, said in (
         ("--time=10", "--time: a.sbatch decides that"),
         ("--nodes=3", "--nodes: a.sbatch decides that"),

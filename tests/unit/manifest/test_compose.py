@@ -76,6 +76,7 @@ def test_what_a_service_asks_for() -> None:
 def test_a_file_is_told_by_its_services() -> None:
     assert is_compose([{"services": {"a": {}}}])
     assert not is_compose([{"services": {"a": {}}, "kind": "Thing"}])
+    assert is_compose([{"include": ["a.yaml"]}])
     assert not is_compose([{"services": {}}, {"kind": "Pod"}])
 
 
@@ -115,6 +116,21 @@ def test_a_file_that_cannot_be_profiled_is_one_line(
     assert code == 3
     assert "there is no docker compose here: docker: 'compose' is not" in shown
     assert not list(tmp_path.glob("*/run.json"))
+
+
+def test_services_of_a_profile_are_found_by_name_and_an_unread_file_is_told(
+    tmp_path: Path, fake_tool: Callable[..., Callable[[], list[list[str]]]]
+) -> None:
+    service = {"image": "i", "entrypoint": ["x"]}
+    whole, enabled = (json.dumps({"services": {name: service}}) for name in ("debug", "main"))
+    fake_tool("docker", f"case $* in *profile=*) echo '{whole}';; *config*) echo '{enabled}'; esac")
+    (tmp_path / "compose.yaml").write_text(enabled)
+    (tmp_path / "compose.override.yml").write_text(enabled)
+    words = ("--manifest=compose.yaml", "--dry-run")
+    done = invoke("profile", *words, "--container=debug", directory=tmp_path)
+    assert done.stdout.startswith("# service debug of compose.yaml"), done.stderr
+    assert "note: compose.override.yml is not read: `docker compose config" in done.stderr
+    assert "# service main of" in invoke("profile", *words, directory=tmp_path).stdout
 
 
 def test_an_image_of_ours_is_asked_for_recording_on_demand_and_for_no_file() -> None:

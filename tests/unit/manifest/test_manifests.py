@@ -11,6 +11,7 @@ import pytest
 from gpu_profile import process
 from gpu_profile.carrier import Carrier
 from gpu_profile.command import Command, Result, Steps
+from gpu_profile.declared.image_ref import ImageRef
 from gpu_profile.errors import SettingsError
 from gpu_profile.job import Job, NsysPlan
 from gpu_profile.kubernetes.report_place import ReportPlace
@@ -96,6 +97,54 @@ def test_reports_go_to_the_place_that_the_flag_names(place: str) -> None:
     assert (source in volume, mounts[volume["name"]]) == (True, mount)
     notes = pod["metadata"]["annotations"]
     assert notes["gpu-profile.io/reports"] == f"{directory}/{EDIT.job.name}"
+
+
+def test_what_a_pod_needs_is_applied_before_a_pod_asks_its_image() -> None:
+    account = "---\napiVersion: v1\nkind: ServiceAccount\nmetadata: {name: s}\n"
+    manifest = read(f"{POD}---\nkind: Service\n{account}")
+    launcher = UserObject.from_kind(settings_for(), manifest.target.kind, manifest)
+    steps = launcher.probe(dataclasses.replace(EDIT.job, image=ImageRef.parse("i")))
+    applied = next(steps)
+    assert applied.argv[1] == "apply"
+    assert "ServiceAccount" in applied.stdin
+    assert "Service\n" not in applied.stdin
+    assert steps.send(Result(returncode=0)).argv[1] == "create"
+
+
+def test_what_shares_an_alias_with_the_program_stays_as_it_is() -> None:
+    text = """
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: d}
+spec:
+  selector: {matchLabels: &labels {app: d}}
+  template:
+    metadata: {labels: *labels}
+    spec:
+      containers:
+      - {name: a, image: i, command: &words [serve], env: &env [{name: A, value: b}]}
+      - {name: b, image: i, command: *words, env: *env}
+"""
+    edited = load_yaml(read(text, container="a").edit(EDIT).after)["spec"]
+    ours, other = edited["template"]["spec"]["containers"]
+    assert (other["command"], len(other["env"])) == (["serve"], 1)
+    assert (ours["command"][-2:], len(ours["env"])) == (["--", "serve"], 2)
+    assert edited["selector"]["matchLabels"] == {"app": "d"}
+
+
+def test_an_mpijob_that_deletes_itself_waits_a_day_for_the_fetch() -> None:
+    text = (DATA / "mpijob.yaml").read_text()
+    old = "  cleanPodPolicy: All\n  runPolicy:\n    ttlSecondsAfterFinished: 0\n"
+    spec = load_yaml(read(text.replace("  runPolicy:\n", old)).edit(EDIT).after)["spec"]
+    assert spec["cleanPodPolicy"] == spec["runPolicy"]["cleanPodPolicy"] == "None"
+    assert spec["runPolicy"]["ttlSecondsAfterFinished"] == 86400
+
+
+def test_octal_numbers_stay_what_kubectl_reads() -> None:
+    (pod,) = load_all_yaml(
+        read("%YAML 1.1\n---" + POD.replace("[a]", "[a], n: 0644")).edit(EDIT).after
+    )
+    assert pod["spec"]["containers"][0]["n"] == 0o644
 
 
 def test_ray_is_started_by_us_alone_or_by_the_users_own_command() -> None:
@@ -203,7 +252,11 @@ REFUSED = {
         {"container": "x"},
         "has no container 'x'",
     ),
-    "unknown kind": (OTHER, {}, "no known kind: Thing. Use --template spec.workers.0.template"),
+    "unknown kind": (
+        OTHER,
+        {},
+        "no known kind: Thing of example.com/v1. Use --template spec.workers.*.template",
+    ),
     "wrong path": (
         OTHER,
         {"template": "spec.x"},
@@ -217,8 +270,60 @@ REFUSED = {
     "several": (POD + SECOND, {}, "several objects with pods: Pod p, Pod q. Choose by --container"),
     "no name": (POD.replace("{name: p}", "{}"), {}, "has no metadata.name"),
     "long name": (POD.replace("name: p", "name: " + "p" * 64), {}, "longer than 63"),
-    "no spec": ("apiVersion: v1\nkind: Pod\nmetadata: {name: p}\n", {}, "has no pod template"),
+    "text in place of a list": (
+        POD.replace("[a]", "python a.py"),
+        {},
+        'spec.containers.0.command of a.yaml is not a list. Write one: ["sh", "-c", "python',
+    ),
+    "a mapping in place of a list": (
+        POD.replace("[a]", "[a], env: {A: b}"),
+        {},
+        "spec.containers.0.env of a.yaml is not a list. Write - before each item",
+    ),
+    "text in place of a number": (
+        POD.replace("spec: {", 'spec: {terminationGracePeriodSeconds: "9", '),
+        {},
+        "Seconds of a.yaml is not a number. Write it without quotes",
+    ),
+    "text in place of a mapping": (POD.replace("{name: p}", "p"), {}, "metadata of a.yaml is not"),
+    "no object in the place of a container": (
+        POD.replace("[{name: c", "[x, {name: c"),
+        {},
+        "spec.containers.0 of a.yaml is not a mapping",
+    ),
+    "trained by its runtime alone": (
+        "apiVersion: trainer.kubeflow.org/v1\nkind: TrainJob\nmetadata: {name: t}\nspec: {}\n",
+        {},
+        "the TrainJob of a.yaml has no container at spec.trainer. Write it there",
+    ),
+    "at its own times": (
+        "apiVersion: batch/v1\nkind: CronJob\nmetadata: {name: t}\nspec: {jobTemplate: {}}\n",
+        {},
+        "a CronJob starts Jobs at its own times. `kubectl create job once --from",
+    ),
+    "several roles": (
+        OTHER.replace("workers: [{", "roles: {a: {").replace(
+            "}]}}}]}", "}]}}}, b: {template: {spec: {containers: []}}}}}"
+        ),
+        {},
+        "Use --template spec.roles.*.template",
+    ),
+    "no spec": (
+        "apiVersion: v1\nkind: Pod\nmetadata: {name: p}\n",
+        {},
+        "no container at spec.containers",
+    ),
 }
+
+
+def test_the_objects_of_a_list_are_documents_and_what_is_null_is_none() -> None:
+    nulls = "terminationGracePeriodSeconds: , volumes: , containers: [{env: , securityContext: , "
+    pod = POD.replace("containers: [{", nulls).strip()
+    items = "- apiVersion: v1\n  kind: Service\n- " + pod.replace("\n", "\n  ")
+    manifest = read(f"apiVersion: v1\nkind: List\nitems:\n{items}\n")
+    assert manifest.list_others() == ("Service",)
+    pod_after = load_yaml(manifest.edit(EDIT).target)
+    assert pod_after["spec"]["containers"][0]["command"][-2:] == ["--", "a"]
 
 
 @pytest.mark.parametrize("case", REFUSED)

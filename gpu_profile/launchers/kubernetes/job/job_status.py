@@ -120,6 +120,11 @@ def _make_unfinished_status(
     lost = yield from _find_lost_pod(job_pods)
     if lost:
         return JobStatus(state=JobState.FAILED, reason=lost)
+    left = [pod for pod in job_pods if kind.holds and pods.has_left_others(pod)]
+    if left:
+        ends = (f"{pods.get_name(pod)}: {pods.describe_ending(pod) or 'ended'}" for pod in left)
+        code = (pods.get_termination(left[0]) or {}).get("exitCode")
+        return JobStatus(state=JobState.FAILED, reason="; ".join(ends), exit_code=code)
     started = any(_find_leader(kind, job) in pods.get_name(pod) for pod in job_pods)
     # Pods count besides the condition `Running`: the operator may be behind, and a PyTorchJob is
     # Running with its master, which may wait for workers that never start.

@@ -33,11 +33,25 @@ def open_compose(
     decided = {"words behind --": options.words, "--template": options.template, **flags}
     refuse_decided(options, {**decided, "--yes": options.yes})
     file = Path(options.manifest)
-    config = process.drive(compose.read_compose_file(file))
+    _tell_unread(file)
+    asked = compose.read_compose_file(file, with_profiles=bool(options.container))
+    config = process.drive(asked)
     service = ComposeService.choose(file, config, options.container)
     if not service.has_command:
         service = dataclasses.replace(service, image=process.drive(_read_entrypoint(service)))
     return open_service(service, settings), service
+
+
+def _tell_unread(file: Path) -> None:
+    """Say which file compose would read behind this one, if it were not named.
+
+    https://docs.docker.com/compose/how-tos/multiple-compose-files/merge/
+    """
+    names = [f"{file.stem}.override{suffix}" for suffix in (".yaml", ".yml")]
+    for name in names if file.stem in {"compose", "docker-compose"} else ():
+        if file.with_name(name).exists():
+            whole = "`docker compose config > whole.yaml` joins them"
+            Progress().say(f"note: {name} is not read: {whole}")
 
 
 def _read_entrypoint(service: ComposeService) -> Steps[Entrypoint]:

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from gpu_profile.cli.jobs import open_script
 from gpu_profile.cli.options.jobs import ProfileOptions
+from gpu_profile.errors import SettingsError
 from gpu_profile.job import Job, NsysPlan
 from gpu_profile.launcher import Launcher
 from gpu_profile.settings.settings import Settings
@@ -60,6 +61,11 @@ def open_file(options: ProfileOptions, settings: Settings) -> OwnFile:
     text = read_manifest(options.manifest)
     if find_mark(text):
         return _open_script(options, settings, text)
+    if text.startswith("#!"):
+        raise SettingsError(
+            f"{options.manifest} is a script without #SBATCH lines",
+            "Write what its job needs into it: #SBATCH --nodes=1",
+        )
     if is_compose_text(options.manifest, text):
         return _open_service(options, settings)
     return _open_object(options, settings, text)
