@@ -13,7 +13,7 @@ from gpu_profile.manifest.container_words import make_container_words
 from gpu_profile.manifest.starters import count_ranks, find_starter
 from gpu_profile.manifest.user_manifest import Entrypoint
 
-OVERRIDE = "compose.override.yaml"
+OVERRIDE = "compose.gpu-profile.yaml"
 """The name of our file in the run directory."""
 
 
@@ -127,8 +127,8 @@ def is_compose(documents: list[dict[str, Any]]) -> bool:
     if len(documents) != 1:
         return False
     (document,) = documents
-    has_services = isinstance(document.get("services"), dict) or "include" in document
-    return has_services and "kind" not in document
+    is_named = any(key in document for key in ("services", "include"))
+    return is_named and isinstance(document.get("services") or {}, dict) and "kind" not in document
 
 
 def _quote(word: str) -> str:

@@ -36,7 +36,7 @@ def service(**facts: Any) -> ComposeService:
 def test_what_is_added_to_a_service(golden: Callable[[str, str], None]) -> None:
     words = ["torchrun", "--nproc_per_node=2", "train.py", "--at=$$HOME"]
     text = service(command=words, read_only=True).make_override(JOB, PLAN, REPORTS, "run")
-    golden("compose.override.yaml", text)
+    golden("compose.gpu-profile.yaml", text)
 
 
 @pytest.mark.parametrize(
@@ -77,6 +77,7 @@ def test_a_file_is_told_by_its_services() -> None:
     assert is_compose([{"services": {"a": {}}}])
     assert not is_compose([{"services": {"a": {}}, "kind": "Thing"}])
     assert is_compose([{"include": ["a.yaml"]}])
+    assert is_compose([{"services": None}])
     assert not is_compose([{"services": {}}, {"kind": "Pod"}])
 
 
