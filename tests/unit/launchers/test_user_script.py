@@ -119,6 +119,7 @@ def test_the_verb_shows_what_is_added_or_refuses_and_submits_nothing(
 
     code, shown = call("--dry-run", "--", "two words")
     assert (code, "+++ a.sbatch under nsys" in shown) == (0, True), shown
+    assert "its output goes to the run's output.log, not to logs/%x-%j.out\n" in shown
     assert """-- "$run/script" 'two words' &""" in shown
     assert "--trace=cuda,nvtx" in shown
     (tmp_path / "b.sh").write_text("#!/bin/sh\n# SBATCH -N1\nsrun a\n")

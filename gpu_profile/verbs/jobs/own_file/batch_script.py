@@ -38,9 +38,11 @@ def read_script(options: ProfileOptions, text: str) -> BatchScript:
 
 
 def describe_script(script: BatchScript) -> str:
-    """Return the line on how ranks are found in a script: `train.sbatch runs as it is: …`."""
+    """Return the line on how ranks are found in a script, and where its output goes."""
     ways = "one report a rank that srun, mpirun or torchrun starts"
-    return f"{script.name} runs as it is: {ways}"
+    named = script.find_option("output")
+    moved = f"; its output goes to the run's output.log, not to {named}" if named else ""
+    return f"{script.name} runs as it is: {ways}{moved}"
 
 
 def show_script(job: Job, plan: NsysPlan, launcher: ScriptLauncher, script: BatchScript) -> None:
