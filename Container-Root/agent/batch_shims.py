@@ -32,7 +32,9 @@ if TYPE_CHECKING:
 _AGENT = Path(__file__).resolve().parent
 _STEP = "GPU_PROFILE_STEP"
 """Of the tasks of `srun torchrun`: the number of the start, and nsys."""
+# claim_number tries the numbers from 1 on, so that each start of an endless script takes longer.
 _MOST_STEPS = 1000
+# 128 + SIGTERM, as a shell says of a program that was told to end.
 _STOPPED = 143
 _ENTER = """\
 {original}
@@ -56,9 +58,12 @@ class ShimSettings(NamedTuple):
 
     def make_rank_words(self, number: int, nsys: str, *, inside: bool) -> list[str]:
         """Return the words before a rank's command. `inside`: in a container of the user's."""
+        # A container has files of its own: the path of this Python means nothing there.
         python = [self.python if inside else sys.executable]
         window = [f"--window={number}"] if number > 1 else []
+        # --bare: srun, mpirun and torchrun have set the variables of the rank.
         ours = ["--bare", "--shelter", f"--output={self.output}", f"--nsys={nsys}", *window]
+        # -E: PYTHONPATH and PYTHONHOME are for the user's Python, which need not be this one.
         return [*python, "-E", str(_AGENT / "profile_ranks.py"), *ours, *self.options, "--"]
 
     def find_nsys(self) -> str:
@@ -130,6 +135,7 @@ def _become(argv: Sequence[str]) -> int:
 def _start_rank(settings: ShimSettings, arguments: Sequence[str]) -> list[str]:
     """Return the words of a rank that torchrun starts, by the Python that runs torchrun."""
     python = _read_parent()
+    # Removed: a torchrun that this rank starts is another start, with a number of its own.
     words = os.environ.pop(_STEP, "").split(" ", 1)
     if len(words) == 2:
         number, nsys = int(words[0]), words[1]
@@ -166,6 +172,7 @@ def _wrap_srun(settings: ShimSettings, shims: str, arguments: Sequence[str]) -> 
         return list(arguments)
     number = settings.claim_number(f"srun {os.getpid()}")
     inside = any(part.has_container for part in parts)
+    # The copies that this node has are not in the container: PATH there decides.
     nsys = (settings.nsys or "nsys") if inside else settings.find_nsys()
     if why := settings.explain_unrecorded(number, nsys):
         say(f"srun: not recorded: {why}")
@@ -228,6 +235,7 @@ def make_environment(shims: str, environ: Mapping[str, str]) -> dict[str, str]:
 def _write_enter(shims: str, environ: Mapping[str, str]) -> None:
     """Write what a bash reads before the script: its own BASH_ENV, then our folder in PATH."""
     own = environ.get("BASH_ENV", "")
+    # In double quotes, so that `$HOME` in it is expanded as bash would have done.
     source = '. "' + own.replace('"', r"\"") + '"'
     lines = [f"BASH_ENV={shlex.quote(own)}", source] if own else ["unset BASH_ENV"]
     quoted = shlex.quote(shims)

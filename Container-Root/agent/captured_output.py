@@ -33,6 +33,7 @@ def is_captured() -> bool:
 def _reads(pid: int, pipe: str) -> bool:
     folder = Path(f"/proc/{pid}")
     try:
+        # Not /proc/PID/comm: for a script that is executed it holds the script's name.
         if Path(os.readlink(folder / "exe")).name not in _SHELLS:  # noqa: PTH115 - 3.8
             return False
         open_files = (folder / "fd").iterdir()
@@ -54,4 +55,5 @@ def _find_parent(pid: int) -> int:
         facts = Path(f"/proc/{pid}/stat").read_text()
     except OSError:
         return 0
+    # The name before the last bracket may hold spaces and brackets itself: proc_pid_stat(5).
     return int(facts.rpartition(")")[2].split()[1])

@@ -44,6 +44,7 @@ def describe(directory: Path) -> dict[str, str]:
     except OSError as error:
         raise UnusableError(f"{carrier} holds no carrier: {error.strerror}") from error
     agent = directory / "agent"
+    # Copies elsewhere (a Docker volume) are named by this digest: a new agent needs a new copy.
     for path in sorted(agent.rglob("*.py")):
         digest.update(f"{path.relative_to(agent)}\n".encode() + path.read_bytes())
     return {**facts, "digest": digest.hexdigest()}
@@ -71,6 +72,7 @@ def _list_files(directory: Path) -> Iterator[tuple[Path, str]]:
     except OSError as error:
         raise UnusableError(f"{carrier} holds no carrier: {error.strerror}") from error
     for line in lines:
+        # The two spaces of sha256sum: a name may hold one.
         digest, _, name = line.partition("  ")
         yield carrier / name, digest
 
@@ -121,6 +123,7 @@ def _check_loading(program: Path, stderr: str) -> None:
 
 def _check_temporary() -> None:
     """Raise UnusableError unless nsys can record in the temporary folder."""
+    # As nsys chooses it. tempfile.gettempdir() would pass over a folder that cannot be written.
     folder = os.environ.get("TMPDIR") or "/tmp"
     try:
         with tempfile.TemporaryFile(dir=folder):
@@ -139,6 +142,7 @@ def copy(directory: Path, to: Path) -> None:
     if free < size:
         raise UnusableError(f"{size >> 20} MB are carried to {to}, which has {free >> 20} MB free")
     for name in ("agent", "carrier"):
+        # bin/nsys and bin/python3 are links: a copy of the file would not find what lies beside it.
         shutil.copytree(directory / name, to / name, symlinks=True)
 
 

@@ -54,6 +54,7 @@ class Nsys(NamedTuple):
 
     @property
     def order(self) -> tuple[int, ...]:
+        # Of 2025.3.1.90-253135822126v0 what stands behind the dash is the build's number.
         return tuple(int(part) for part in re.findall(r"\d+", self.version)[:4])
 
 
@@ -147,6 +148,7 @@ def find_copies(nsys_path: str = "") -> list[Nsys]:
         return [only] if only else []
     seen: dict[str, Nsys] = {}
     for origin, path in _candidates():
+        # /usr/local/cuda is a link to /usr/local/cuda-13.0: both match the pattern.
         real = str(Path(path).resolve())
         copy = None if real in seen else _inspect_copy(origin, path)
         if copy:

@@ -134,6 +134,8 @@ def stop(job: Path) -> dict[str, Any]:
     """Ask the supervisor to end the job, and wait until its reports are complete."""
     if current(job)["state"] not in FINISHED:
         append(job / STOP).close()
+    # The supervisor kills what is left FINALISE_S after the request, an nsys at work LONGEST_S
+    # later.
     deadline = time.monotonic() + FINALISE_S + LONGEST_S + START_S
     while current(job)["state"] not in FINISHED and time.monotonic() < deadline:
         time.sleep(POLL_S)
@@ -144,6 +146,7 @@ def logs(job: Path, follow: bool) -> None:
     """Print the output so far; with `follow`, until the job ends."""
     with (job / LOG).open("rb") as file:
         while True:
+            # The state before the output: what a job writes between the two would be left out.
             ended = not follow or current(job)["state"] in FINISHED
             shutil.copyfileobj(file, sys.stdout.buffer)
             sys.stdout.buffer.flush()

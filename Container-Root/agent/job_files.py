@@ -85,6 +85,7 @@ def take(job: Path, to: Path) -> None:
 def pack(job: Path) -> None:
     with tarfile.open(fileobj=sys.stdout.buffer, mode="w|") as archive:
         for name in names(job):
+            # A link that was put there meanwhile is packed as a link, which unpack refuses.
             archive.add(str(job / name), name)
 
 
@@ -161,6 +162,7 @@ def adopt(to: Path) -> None:
     refused: list[str] = []
     for path in sorted(p for p in folder.rglob("*") if not _is_folder(p)):
         name = path.relative_to(folder).as_posix()
+        # .partial is rsync's --partial-dir: half of a file, from a connection that was cut.
         if not name.startswith(".partial/") and not _adopted(path, to, name):
             refused.append(name)
     shutil.rmtree(str(folder))
@@ -170,6 +172,7 @@ def adopt(to: Path) -> None:
 def _adopted(path: Path, to: Path, name: str) -> bool:
     if not is_expected(name) or not stat.S_ISREG(path.lstat().st_mode):
         return False
+    # rsync brings the mode that the sender chose.
     path.chmod(0o600)
     _place(to, name)
     path.replace(to / name)
@@ -192,6 +195,7 @@ def _store(source: IO[bytes], to: Path, name: str) -> None:
         with os.fdopen(descriptor, "wb") as file:
             shutil.copyfileobj(source, file)
         Path(draft).replace(to / name)
+    # Also for KeyboardInterrupt: a draft of some GB would stay behind.
     except BaseException:
         with contextlib.suppress(FileNotFoundError):
             Path(draft).unlink()

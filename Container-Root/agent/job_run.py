@@ -1,7 +1,5 @@
 """The supervisor of a job: it starts the job, waits, stops it on request, and records its end.
 
-job.py starts it in its own session. It reads what to run from standard input.
-
 Started by job.py in a session of its own; reads what to run from standard input.
 """
 
@@ -115,6 +113,7 @@ def _reason(job: Path, code: int) -> str:
     first = _FIRST_END.search(_tail(job)) if code else None
     if first:
         return first.group(1)
+    # profile.py, like a shell, ends with 128 + n where signal n ended its program.
     number = -code if code < 0 else code - 128
     if number in {s.value for s in signal.Signals}:
         return f"ended by {signal.Signals(number).name}"
@@ -137,4 +136,5 @@ def supervise(job: Path) -> None:
     reason = "stopped" if child.stopped_at else _reason(job, code)
     end = {"exit_code": code, "reason": reason, "ended": time.time()}
     write(job, {**started, **end, "state": done})
+    # Last: where the lock is free and no end is written, the job counts as lost.
     held.close()

@@ -127,6 +127,7 @@ def current(job: Path) -> dict[str, Any]:
         return state
     state = read(job)  # the job may have ended between the first read and the lock
     age_s = time.time() - (job / STATE).stat().st_mtime
+    # A job that starts has no lock yet: job.py writes job.json before its supervisor runs.
     if state["state"] in FINISHED or (state["state"] == "starting" and age_s < START_S):
         return state
     reason = "its supervisor is gone: the machine restarted, or something killed it"

@@ -21,6 +21,7 @@ _PARANOID = Path("/proc/sys/kernel/perf_event_paranoid")
 _DRIVER = Path("/proc/driver/nvidia/params")
 _SELF = Path("/proc/self/status")
 _USERS = Path("/proc/self/uid_map")
+# Where no process holds the driver (no persistence mode), nvidia-smi initialises each GPU first.
 _SMI_S = 60
 
 

@@ -118,10 +118,14 @@ class Recorded:
 
     def _import(self, stream: IO[bytes], report: Path) -> bool:
         """Import a masked stream and replace nsys' own report by the result. Returns success."""
+        # Beside the report: a rename works on one file system only, and the report's has the room.
         with tempfile.TemporaryDirectory(prefix=".import-", dir=str(report.parent)) as folder:
             draft = Path(folder) / report.name
+            # As nsys' agent had it: a wrapper script may set it, and the importer is started
+            # without one.
             environ = {**self._environ, "LD_LIBRARY_PATH": self.keeper.library_path}
             for importer in self._importers():
+                # nsys has removed the file: it can be read by our open descriptor alone.
                 argv = [importer, "--input-file", f"/proc/{os.getpid()}/fd/{stream.fileno()}"]
                 done = _run([*argv, "--output-file", str(draft)], environ)
                 if done and draft.exists():

@@ -39,6 +39,7 @@ class Session:
 
         A row of `nsys sessions list` is `1031343  00:04  Collection  1  NAME`.
         """
+        # -p false: no line of headings.
         done = self._call("sessions", "list", "-p", "false")
         rows = (line.split() for line in done.stdout.splitlines())
         return next((row[-3] for row in rows if len(row) > 3 and row[-1] == self.name), "")

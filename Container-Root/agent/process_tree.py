@@ -74,6 +74,7 @@ def _process(stat: Path) -> Process | None:
     with contextlib.suppress(OSError, ValueError):
         head, _, tail = stat.read_text(errors="replace").rpartition(")")
         state, parent, *_ = values = tail.split()
+        # utime and stime are fields 14 and 15 of proc_pid_stat(5), and `state` is field 3.
         ticks = int(values[11]) + int(values[12])
         name = head.partition("(")[2]
         return Process(int(stat.parent.name), int(parent), name, state in "ZX", ticks)
@@ -87,6 +88,7 @@ def end_descendants(within_s: float) -> None:
     while _living() and time.monotonic() < deadline:
         time.sleep(POLL_S)
     # The children of a killed process become ours (subreaper): list again until none is left.
+    # 2 s at most: a process that is in the kernel (state D) does not end by SIGKILL.
     for _ in range(20):
         if not _living():
             return
@@ -108,6 +110,7 @@ def is_nsys_working(look_s: float = LOOK_S) -> bool:
     if before is None:
         return False
     time.sleep(look_s)
+    # An nsys that ended meanwhile takes its ticks out of the sum: it worked, too.
     used = abs((_nsys_ticks() or 0) - before)
     return used > _WORKS * look_s * os.sysconf("SC_CLK_TCK")
 

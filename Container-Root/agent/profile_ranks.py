@@ -91,6 +91,7 @@ def run_rank(call: Call, here: Place, environ: Mapping[str, str]) -> int:
     # As process 1 of a container the command would get no SIGTERM unless it installs a handler
     # (https://man7.org/linux/man-pages/man7/pid_namespaces.7.html): run it as a child instead.
     if os.name == "posix" and os.getpid() != 1 and not is_mpirun(command):
+        # execve drops what is buffered.
         sys.stdout.flush()
         os.execve(command[0], command, env)
     return wait_for(Child(command, env, call.options.grace), call)

@@ -47,6 +47,7 @@ class Call(NamedTuple):
             optional.append("--shelter")
         optional += [f"--ncu={option}" for option in ours.ncu]
         return [
+            # As this Python was started: a carried one must not read the image's PYTHONHOME.
             *(sys.executable, *["-E"] * sys.flags.ignore_environment),
             *(str(_PROFILE_RANKS), f"--ranks={ours.ranks}"),
             *(f"--output={ours.output}", f"--nsys={ours.nsys}", f"--grace={ours.grace}"),
@@ -63,6 +64,7 @@ def parse_call(argv: Sequence[str], usage: str) -> Call:
     end = argv.index("--") if "--" in argv else len(argv)
     if not argv[end + 1 :]:
         raise RefusedError("no command: write it after --, as in profile.py -- python3 train.py")
+    # No abbreviations: a word that begins one of our options may be a whole option of nsys.
     parser = argparse.ArgumentParser(
         prog="profile.py", usage=usage, add_help=False, allow_abbrev=False
     )

@@ -67,6 +67,7 @@ class Stopper:
         self._stop = stop
         self._grace_s = grace_s
         for number in STOPPING:
+            # nohup has SIGHUP ignored, and the job must outlive its terminal.
             if signal.getsignal(number) != signal.SIG_IGN:
                 signal.signal(number, self._on_signal)
 
@@ -116,6 +117,7 @@ class Child:
         adopt_orphans()
         self.stopper = Stopper(self._stop, grace_s)
         self._process = subprocess.Popen(argv, env=env, stdout=stdout, **own_session())
+        # The signal came before there was a program to end.
         if self.stopper.signum:
             self._stop(self.stopper.signum)
 
@@ -130,6 +132,7 @@ class Child:
         if os.name == "nt":
             self._process.send_signal(getattr(signal, "CTRL_BREAK_EVENT", signal.SIGTERM))
             return
+        # In a thread: this is a signal handler, and Child.wait goes on only when it returns.
         after(0, self._end, self._process, signum)
         after(self._grace_s / 2, lambda: send(KILL, list_profiled()))
 

@@ -220,6 +220,7 @@ class Recording:
 
 def _require_room(environ: Mapping[str, str]) -> str:
     """Return the temporary folder, where nsys records. Raises RefusedError if it is nearly full."""
+    # As nsys chooses it. tempfile.gettempdir() would pass over a folder that is full.
     folder = environ.get("TMPDIR") or "/tmp"
     with contextlib.suppress(OSError):
         if shutil.disk_usage(folder).free < LEAST_ROOM:

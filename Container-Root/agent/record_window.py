@@ -207,6 +207,7 @@ def _parse(argv: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--every", type=float, default=0.0)
     parser.add_argument("--keep", type=int, default=48)
     parser.add_argument("--ranks", default="all")
+    # Agents look each 0.25 s (record_windows.py), on each node of the job.
     parser.add_argument("--lead", type=float, default=2.0)
     return parser.parse_args(argv)
 

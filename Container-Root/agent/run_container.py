@@ -93,6 +93,7 @@ def make_start(call: Call, environ: Mapping[str, str]) -> tuple[list[str], dict[
     env, command = prepare_for_init(call.command, environ), list(call.command)
     if call.options.by == "container":
         return [*call.of_a_rank(f"--rank={find_index(environ)}"), *command], env
+    # By host: several pods may share one claim.
     shims = str(Path(call.options.output) / f".shims.{platform.node()}")
     program = command[find_program(command)]
     name = Path(program).name

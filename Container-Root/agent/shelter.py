@@ -79,6 +79,7 @@ def wrap_command(
             python, mark = _fill_folder(folder, Path(command[0]).name)
         numbers = " ".join(str(int(number)) for number in _NUMBERS if unblock)
         outputs = _find_outputs() if give_outputs else ""
+        # -I -S: this short start must run neither our marks nor a sitecustomize of the user's.
         start = [python, "-I", "-S", str(_START), str(mark or ""), f"{_umask():04o}", numbers]
         yield Program([*start, outputs, *command], mark, bool(outputs))
 
@@ -135,6 +136,7 @@ def _hold_folder(folder: Path) -> Iterator[None]:
 
     `invoke` removes folders of this name that no process has locked.
     """
+    # Not at the top: Windows has no fcntl.
     import fcntl
 
     handle = os.open(folder, os.O_RDONLY)

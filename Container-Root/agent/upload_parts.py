@@ -48,6 +48,7 @@ class Part:
 def open_report(directory: str, name: str) -> IO[bytes]:
     """Open a regular file of the directory. Raises RefusedError for a link or another name."""
     path = Path(directory) / Path(name).name
+    # O_NONBLOCK: to open a FIFO would wait for a writer.
     file = os.fdopen(os.open(str(path), os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK), "rb")
     if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
         file.close()
@@ -74,8 +75,10 @@ def send_patiently(
         try:
             return send(opener, directory, part)
         except urllib.error.HTTPError as error:
+            # S3 answers 503 (SlowDown) to many parts at once; a 4xx, such as an expired URL, stays.
             why, is_final = f"the bucket answers {error.code} {error.reason}", error.code < 500
         except urllib.error.URLError as error:
+            # A certificate that does not fit now will not fit in a second.
             why, is_final = str(error.reason), isinstance(error.reason, ssl.SSLError)
         except OSError as error:
             why, is_final = error.strerror or str(error), False

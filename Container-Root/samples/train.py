@@ -139,6 +139,7 @@ class Training:
                 loss.backward()
             with self.range("optimizer"):
                 self.optimizer.step()
+            # Waits for the GPU: a step's time is then that of its work, not of its launches.
             return float(loss.detach())
 
     def run(self) -> None:
@@ -203,6 +204,7 @@ def main() -> None:
     training.say(training.describe())
     training.run()
     if dist.is_initialized():
+        # Without device_ids, NCCL takes the GPU that has the rank's number.
         dist.barrier(device_ids=training.device_ids)
         dist.destroy_process_group()
 

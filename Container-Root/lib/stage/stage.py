@@ -69,6 +69,7 @@ def collect(root: Path, out: Path, since_ns: int) -> int:
     count = 0
     for entry in list(walk(root)):
         info = entry.stat(follow_symlinks=False)
+        # The time of change, for dpkg gives files the date that they have in their package.
         if info.st_ctime_ns <= since_ns or stat.S_ISSOCK(info.st_mode):
             continue
         path = Path(entry.path)
@@ -78,8 +79,11 @@ def collect(root: Path, out: Path, since_ns: int) -> int:
                 _make_parents(path / "any", root, out)
             continue
         _make_parents(path, root, out)
+        # What the build itself made gets one date for all builds: same input, same bytes.
         if info.st_mtime_ns > since_ns:
             os.utime(path, (EPOCH, EPOCH), follow_symlinks=False)
+        # A link takes no room: CUDA's libraries would otherwise be on the disk twice while it
+        # builds.
         os.link(path, target, follow_symlinks=False)
         count += 1
     return count
@@ -90,6 +94,7 @@ def take_in(root: Path) -> None:
     notes = root / fragments.NOTES
     if notes.exists():
         fragments.merge(root, sorted(notes.iterdir()))
+        # They would otherwise be collected as this component's own.
         shutil.rmtree(notes)
         subprocess.run(["ldconfig"], check=True)
 

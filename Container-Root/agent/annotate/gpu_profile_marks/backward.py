@@ -206,6 +206,7 @@ class _Task:
 def _find_initialized(torch: Any) -> Any:  # noqa: ANN401 - torch, a callable
     """Return the function that tells whether a process group exists."""
     distributed = torch.distributed
+    # bool() is False: a torch without torch.distributed has no process group.
     return distributed.is_initialized if distributed.is_available() else bool
 
 

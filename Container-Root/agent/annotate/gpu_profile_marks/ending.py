@@ -105,10 +105,12 @@ class Ending:
             self.recorded, self._control = (0, number), number + 1
             return
         address, self._address = self._address, ""
+        # What the last recorded step launched has to end inside the recording.
         if self._torch.cuda.is_initialized():
             self._torch.cuda.synchronize()
         line = socket.socket(socket.AF_UNIX)
         with contextlib.suppress(OSError):
+            # `nsys stop` takes about a second. One that hangs must not hold the program for good.
             line.settimeout(_WAIT_S)
             _connect(line, address)
             line.sendall(b"end %d\n" % (number - 1))

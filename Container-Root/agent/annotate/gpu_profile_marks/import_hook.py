@@ -50,6 +50,8 @@ class _Finder:
         execute = loader.exec_module
 
         def execute_and_call(module: ModuleType) -> None:
+            # Before it runs: torch imports hundreds of modules itself, each with a look-up
+            # here.
             if self in sys.meta_path:
                 sys.meta_path.remove(self)
             execute(module)

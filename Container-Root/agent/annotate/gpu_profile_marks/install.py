@@ -47,6 +47,7 @@ def install(torch: Any, environ: Mapping[str, str], domain: Any = None) -> bool:
             SWITCH.on = True
             _install(torch, environ, trace)
     except Exception as error:
+        # fail() says nothing of marks that are off already.
         SWITCH.on = True
         SWITCH.fail(error)
     return SWITCH.on and trace is None

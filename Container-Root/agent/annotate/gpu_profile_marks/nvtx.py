@@ -155,6 +155,7 @@ _kept: list[object] = []
 def open_domain(name: str) -> Domain | None:
     """Return the domain, or None if no tool listens."""
     path = os.environ.get("NVTX_INJECTION64_PATH", "")
+    # NVTX_INJECTION64_PATH names a library for 64-bit programs.
     if not path or ctypes.sizeof(ctypes.c_void_p) != 8:
         return None
     tables = _Tables()

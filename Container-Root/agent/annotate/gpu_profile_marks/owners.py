@@ -103,6 +103,7 @@ class OwnerHooks:
         if isinstance(module, self._scripted):  # torch refuses hooks on those
             return
         self._hooked[id(module)] = weakref.ref(module)
+        # First before the forward: what the user's own hooks launch there is inside.
         module.register_forward_pre_hook(self._before, prepend=True)
         module.register_forward_hook(self._after, always_call=True)
 

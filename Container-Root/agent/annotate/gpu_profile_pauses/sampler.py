@@ -124,6 +124,8 @@ class Sampler:
         pause = PERIOD_NS
         while True:
             # Half to one and a half periods: a step of one period would be seen at one place only.
+            # (The example of rand() in the C standard. `random` would change the program's own
+            # numbers.)
             state = (state * 1103515245 + 12345) & 0x7FFFFFFF
             wait(pause // 2 + pause * state // 0x7FFFFFFF)
             if self._running is not running or not SWITCH.is_alive():
