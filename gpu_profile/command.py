@@ -90,6 +90,7 @@ def find_question(command: Command) -> Command | None:
 
     None for a program without such a server.
     """
+    # engine/probe.py asks the engine through sh, where a missing program is no exception.
     words = command.argv[2].split() if command.argv[:2] == ("sh", "-c") else command.argv
     return _QUESTIONS.get(next(iter(words), ""))
 

@@ -21,6 +21,7 @@ class GpuProfileError(Exception):
     exit_code = 1
 
     def __init__(self, what: str, hint: str = "") -> None:
+        # Both, because an error of a worker process is pickled, and made again from `args`.
         super().__init__(what, hint)
         self.what = what
         self.hint = hint

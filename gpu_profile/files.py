@@ -51,6 +51,8 @@ def write_output(path: Path, text: str) -> None:
     with explain_failure(path):  # O_APPEND: /dev/stdout may be a file that was opened by `>>`
         descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | _NO_WAIT)
     if _NO_WAIT:
+        # O_NONBLOCK was for the opening: a FIFO that nobody reads is refused, and a slow one waited
+        # for.
         os.set_blocking(descriptor, True)
     with os.fdopen(descriptor, "w", encoding="utf-8") as file:
         file.write(text)
@@ -67,6 +69,7 @@ def open_draft(path: Path, *, mode: int | None = None) -> Iterator[IO[bytes]]:
     draft, descriptor = _new_file(path, mode)
     try:
         with os.fdopen(descriptor, "wb") as file:
+            # remove_drafts leaves a draft alone while its lock is held.
             _try_lock(descriptor)
             yield file
             file.flush()
@@ -137,6 +140,7 @@ def _is_stream(path: Path) -> bool:
 
 
 def _new_file(path: Path, mode: int | None) -> tuple[Path, int]:
+    # A name has 255 bytes at most (NAME_MAX), and ours adds 23.
     draft = path.with_name(f".{path.name[:200]}.{os.urandom(8).hex()}.part")
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | _NO_LINK
     with explain_failure(path):

@@ -42,6 +42,7 @@ class Progress:
         phase, last_line = printable(f"{self.title}{phase}"), printable(last_line)
         text = f"{phase} {now - self._started:.0f} s"
         if self.stream.isatty():
+            # A full line would wrap, and `\r\x1b[2K` clears the last line alone.
             width = shutil.get_terminal_size().columns - 1
             shown = f"{text}  {last_line}"[:width]
             print(f"\r\x1b[2K{shown}", end="", file=self.stream, flush=True)
@@ -64,6 +65,7 @@ def open_screen() -> tuple[int, int]:
     import termios
 
     ours, theirs = pty.openpty()
+    # struct winsize of ioctl_tty(2): four shorts.
     size = fcntl.ioctl(sys.stderr.fileno(), termios.TIOCGWINSZ, bytes(8))
     fcntl.ioctl(theirs, termios.TIOCSWINSZ, size)
     return ours, theirs

@@ -46,6 +46,7 @@ class RemoteHost:
     if_missing: str = ""
 
     def __post_init__(self) -> None:
+        # ssh would take such a host for an option: -oProxyCommand=… runs a program here.
         if self.host.startswith("-") or re.search(r"\s", self.host):
             raise SettingsError(f"{self.host!r} is not a host", "Use --host user@address")
 

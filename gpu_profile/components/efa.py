@@ -46,6 +46,8 @@ def _list_variables(values: Values) -> dict[str, str]:
     if values["EFA_SOURCE"] == "distro":
         return common
     return common | {
+        # OMPI_MCA_pml, OPAL_PREFIX and PMIX_MCA_gds as in AWS's own image of nccl-tests:
+        # https://github.com/awslabs/awsome-distributed-ai
         "NCCL_NET_PLUGIN": "ofi",
         "OMPI_MCA_pml": "^ucx",
         "OPAL_PREFIX": f"{_OPT}/openmpi",

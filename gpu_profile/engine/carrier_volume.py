@@ -69,6 +69,8 @@ def fill_volume(image: ImageRef) -> Steps[Carrier]:
         "volume", "create", f"--label={LABEL}={facts['digest']}", volume
     )
     engine_answers.check_engine_result(made, f"making the volume {volume}")
+    # The engine copies what the image has at the target into a volume that is empty:
+    # https://docs.docker.com/engine/storage/volumes/
     mount = f"--mount=type=volume,source={volume},target={CARRIED_TO}"
     filled = yield make_command(*(ENGINE, "run", *_ALONE, mount, "--entrypoint=true", str(image)))
     engine_answers.check_engine_result(filled, f"copying nsys to the volume {volume}")
@@ -94,6 +96,7 @@ def mount_options(carrier: Carrier, program: str = "") -> tuple[str, ...]:
         mount = Mount(source=Path(carrier.source), target=carrier.agent, read_only=True)
         return (container.mount_option(mount), entrypoint)
     place = f"source={carrier.source},target={carrier.directory}"
+    # volume-nocopy: what a user's image has at that path must not fill the volume.
     return (f"--mount=type=volume,{place},readonly,volume-nocopy", entrypoint)
 
 

@@ -138,6 +138,7 @@ def gpu_options(gpus: int | None) -> tuple[str, ...]:
         return ()
     return (
         f"--gpus={'all' if gpus is None else gpus}",
+        # The values that NVIDIA's own images of frameworks ask for when they start.
         *("--ulimit=memlock=-1", "--ulimit=stack=67108864"),
     )
 

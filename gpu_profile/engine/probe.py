@@ -69,6 +69,7 @@ def probe_engine() -> Steps[Engine]:
     version_fields, info = _parse_json(version.stdout), _parse_json(info_result.stdout)
     server = version_fields.get("Server") or {}
     root = str(info.get("DockerRootDir", ""))
+    # -P: one line, also where the device has a long name.
     space = yield make_command("df", "-Pk", root or "/")
     return Engine(
         client=str((version_fields.get("Client") or {}).get("Version", "")),

@@ -108,6 +108,7 @@ def make_build_command(decided: Decided, downloads: Downloads, options: BuildxOp
             str(options.root),
         ),
         stdin=dockerfile.render_dockerfile(settings),
+        # BuildKit dates the image's history and its own files by it: same input, same bytes.
         env={**env, **proxies, "SOURCE_DATE_EPOCH": "0"},
         secrets=frozenset({*env, *proxies}),
     )

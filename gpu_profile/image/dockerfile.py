@@ -16,6 +16,7 @@ from gpu_profile.image.credentials import collect_values, list_secrets
 from gpu_profile.redact import split_url
 from gpu_profile.settings.settings import Settings
 
+# -g: a stop signal reaches the whole process group, such as the children of a shell.
 ENTRYPOINT = ("/usr/bin/tini", "-g", "--")
 COMMAND = ("/startup.sh",)
 LABEL_PREFIX = IMAGE_LABEL
@@ -86,6 +87,8 @@ def _format_run(
     mounts += [
         f"type=bind,source={_ROOT}/lib/stage,target=/mnt/stage",
         f"type=bind,source={_ROOT}/setup.d/{script},target=/mnt/setup.sh",
+        # apt needs its caches for itself:
+        # https://docs.docker.com/reference/dockerfile/#run---mounttypecache
         f"type=cache,id=gpu-profile-{stage}-apt,target=/var/cache/apt,sharing=locked",
         f"type=cache,id=gpu-profile-{stage}-lists,target=/var/lib/apt/lists,sharing=locked",
         f"type=cache,id=gpu-profile-{stage}-pip,target=/root/.cache/pip,sharing=locked",

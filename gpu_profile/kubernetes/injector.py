@@ -69,6 +69,8 @@ def make_chart_values(kind: Generation, injection: Injection) -> dict[str, Any]:
             chart_values["devtoolBinariesImage"] = {"image": injection.image}
     else:
         tool = {
+            # Without the coordinator pods record by themselves, by the arguments, and need no
+            # bucket.
             "coordinator": {"enabled": False},
             "nsightToolArgs": arguments,
             "injectionIncludePatterns": [injection.match],

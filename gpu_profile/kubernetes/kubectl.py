@@ -27,6 +27,7 @@ _LABEL = re.compile(r"[a-z]([-a-z0-9]*[a-z0-9])?")
 _LABEL_LENGTH = 63
 
 _ROLE = "Ask for a role that allows it; `invoke doctor --on mpijob` lists what is needed"
+# The first that fits counts: messages on quotas and PodSecurity say `is forbidden` as well.
 _REFUSALS = (
     Refusal(
         "must be created before the TrainJob",

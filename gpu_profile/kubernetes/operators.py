@@ -152,12 +152,15 @@ def _fetch_manifests(cluster: KubernetesCluster, source: str) -> Steps[str]:
             f"--filename={source}",
             "gpu-profile.io/by=gpu-profile",
         )
+        # `annotate --local` asks no cluster: it prints what a file or URL holds, with one more
+        # annotation.
         read = cluster.kubectl("annotate", *words)
     return check_kubectl_result((yield read), f"reading {source}").stdout
 
 
 def _apply_manifests(cluster: KubernetesCluster, text: str) -> Command:
     return cluster.kubectl(
+        # An operator that `kubectl apply` installed before owns the same fields.
         *("apply", "--server-side", "--field-manager=gpu-profile", "--force-conflicts"),
         "--filename=-",
         stdin=text,

@@ -27,6 +27,7 @@ def use_pinned(url: str, sha256: str, use: Callable[[str], Steps[T]]) -> Steps[T
     try:
         file = yield from _fetch_pinned(url, sha256, folder)
         result = yield from use(str(file))
+    # Not `finally`: a generator that is closed may not yield there.
     except (GpuProfileError, KeyboardInterrupt, HungUp):
         yield remove
         raise

@@ -149,6 +149,7 @@ class SshLauncher(OneHost):
         match = _JOB_ID.fullmatch(job_id)
         if match is None:
             raise SettingsError(f"ssh://{job_id} names no job", "Use ssh://user@address:DIRECTORY")
+        # Programs would take a name that begins with a dash for an option.
         directory = re.sub("^-", "./-", match["directory"])
         return RemoteHost(host=match["host"], options=self.options), directory
 

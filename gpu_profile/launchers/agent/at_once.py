@@ -6,6 +6,8 @@ from collections.abc import Mapping
 
 from gpu_profile.command import Command, Result, Steps, make_command
 
+# A launcher yields one command after the other: what has to run at once is one command of a shell.
+# /dev/null: `kubectl exec` would read what is meant for the shell.
 _SCRIPT = """ask() {
   place=$1
   shift

@@ -62,6 +62,7 @@ def render_spec(
     With `env` it holds the values of the job's variables. Without, they come through the process
     environment.
     """
+    # --gpus 0 on a machine with GPUs: no container or scheduler hides them from the job.
     hidden = {"CUDA_VISIBLE_DEVICES": ""} if job.resources.gpus_per_node == 0 else {}
     words = {
         "arguments": local_arguments(job, plan, output=directory),
@@ -90,6 +91,7 @@ def parse_answer(result: Result, doing: str) -> Any:  # noqa: ANN401 - JSON
 
     Raises ToolError for other output.
     """
+    # The last line only: what a log-in shell of that machine prints comes before it.
     lines = check_agent_result(result, doing).stdout.strip().splitlines()
     try:
         return json.loads(lines[-1])

@@ -21,6 +21,7 @@ _NOT_SYNCED = ("--exclude=.git", "--exclude=.venv", "--exclude=__pycache__")
 """A virtual environment names its own directory in its programs: a copy elsewhere does not work."""
 _STAGE = ".fetch"
 """The folder that rsync writes into. The same name as STAGE of job_files.py."""
+# What sh, Windows' cmd.exe and an rsync of another age say.
 _NO_RSYNC = re.compile(r"not found|not recognized|unknown option|protocol version mismatch")
 
 
@@ -48,6 +49,7 @@ class Transfer:
         self.place.checked(packed, f"packing {self.agent.root}")
         target, above = shlex.quote(directory), shlex.quote(str(PurePosixPath(directory).parent))
         ours = f" && {{ {own_directory(above)}; }}" if shared else ""
+        # -o: as root, tar would give the files the owners that they have here.
         unpack = f"mkdir {target} && tar -xof - -C {target}"
         line = f"umask 077 && mkdir -p {above}{ours} && {unpack}"
         sent = yield self.place.shell(line, stdin_file=archive)
@@ -81,6 +83,7 @@ class Transfer:
             check_agent_result(copied, f"copying the reports from {directory}")
             return
         source = shlex.quote(directory)
+        # A directory that was fetched and removed before is no error: it has no names.
         names = f"{own_directory(source)}; exec python3 {source}/job.py names {source}"
         listed = yield self.place.run("sh", "-c", f"test ! -e {source} || {{ {names}; }}")
         if listed.returncode:
@@ -103,7 +106,9 @@ class Transfer:
         yield self.agent.call("job.py", "stage", str(to))
         for attempt in (1, 2):
             result = yield self._rsync(
+                # Regular files for this user alone: what the other machine has is not trusted.
                 *("--times", "--no-links", "--no-devices", "--no-specials", "--chmod=F600,D700"),
+                # A partial file is apart from whole ones, so that `adopt` takes none.
                 *("--partial-dir=.partial", "--from0", "--files-from=-", "--"),
                 *(f"{self.place.host}:{directory}/", f"{to}/{_STAGE}/"),
                 stdin="\0".join(names),

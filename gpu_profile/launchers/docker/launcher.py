@@ -242,6 +242,7 @@ class DockerLauncher(LauncherDefaults):
 
     def stop(self, job_id: str) -> Steps[None]:
         yield from self._require_started(job_id)
+        # Docker's own 10 s would kill an nsys at work on its report.
         stop = make_engine_command("stop", f"--time={FINALISE_S}", job_id)
         stopped = yield from engine_answers.ask_patiently(stop)
         engine_answers.check_engine_result(stopped, f"stopping {job_id}")
@@ -259,6 +260,7 @@ class DockerLauncher(LauncherDefaults):
         subordinate uid. Those of a container of another image are moved up into `to`.
         """
         if self.owner and not (yield from container.is_rootless()):
+            # A link that the job made could lead to a file of root's.
             words = ("chown", "--recursive", "--no-dereference", self.owner, str(to))
             chown_result = yield from engine_answers.ask_patiently(self._tool_in(to, *words))
             engine_answers.check_engine_result(chown_result, f"giving {to} to {self.owner}")

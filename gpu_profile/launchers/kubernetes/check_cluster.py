@@ -36,6 +36,7 @@ def check_cluster(cluster: KubernetesCluster, kind: Kind) -> Steps[tuple[Check, 
 
     If it does not answer, that is the first check. Never raises.
     """
+    # kubectl's own default is to wait without an end.
     server = yield cluster.kubectl("version", "--output=json", "--request-timeout=20s")
     context = yield cluster.kubectl("config", "current-context")
     name = cluster.context or context.stdout.strip() or "none"

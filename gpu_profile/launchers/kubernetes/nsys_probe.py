@@ -110,6 +110,7 @@ def ask_pod(cluster: KubernetesCluster, manifest: Manifest, wait_s: int) -> Step
         logs = yield cluster.kubectl("logs", name)
         if not reason:
             check_kubectl_result(logs, asking)
+    # Not `finally`: a generator that is closed may not yield there.
     except (GpuProfileError, KeyboardInterrupt, HungUp):
         yield remove
         raise

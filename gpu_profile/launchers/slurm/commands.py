@@ -78,6 +78,7 @@ class SlurmCluster:
         modules = self.script.modules
         if not modules:
             return self.place.run(*argv, stdin=stdin)
+        # What a module prints is no part of the answer.
         script = f"module load {shlex.join(modules)} >&2 && exec {shlex.join(argv)}"
         return self.place.run("bash", "-lc", script, stdin=stdin)
 
@@ -109,6 +110,7 @@ class SlurmCluster:
         result = yield self._sbatch(path, env)
         if result.returncode:
             raise self._refusal(result)
+        # --parsable prints `1234`, or `1234;cluster` where there are several clusters.
         return result.stdout.strip().partition(";")[0]
 
     def _sbatch(self, path: str, env: Mapping[str, str]) -> Command:

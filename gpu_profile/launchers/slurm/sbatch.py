@@ -19,6 +19,7 @@ from gpu_profile.settings.settings import Settings
 _PROBE_MINUTES = (5, 20)  # minutes without and with an image, which may have to be downloaded
 COMMENT = "gpu-profile"
 """The comment in Slurm by which our jobs are recognised."""
+# A port below those of outgoing connections (32768 and up), and another one for each job of a node.
 _MEETING = """\
 # The tasks meet at the first node.
 MASTER_ADDR=$(scontrol show hostnames "$SLURM_JOB_NODELIST" | head -n 1)
@@ -156,6 +157,8 @@ class Script:
             "job-name": job.name,
             "comment": COMMENT,
             "output": f"{directory}/output.log",
+            # start_program.py writes beside nsys only to a file that is open with O_APPEND, and a
+            # requeued job keeps its output.
             "open-mode": "append",
             "nodes": str(resources.nodes),
             "ntasks-per-node": "1" if self.torchrun else str(resources.tasks_per_node or 1),
@@ -179,6 +182,8 @@ class Script:
         inside = self.container.srun_options(mounts, self.workdir, job.env)
         # srun does not inherit --cpus-per-task from the allocation since Slurm 22.05:
         # https://slurm.schedmd.com/srun.html#OPT_cpus-per-task
+        # --kill-on-bad-exit: the tasks that wait for a failed one in a collective would otherwise
+        # hold the nodes until the time limit.
         yield (
             "srun",
             "--kill-on-bad-exit=1",

@@ -84,6 +84,8 @@ class UserScript:
         head = HEAD.format(run=shlex.quote(directory))
         call = " \\\n    ".join(map(" ".join, self._list_call(job, plan)))
         what = f"# Runs {self.script.name} as it is; srun, mpirun and torchrun in it start nsys."
+        # set -m: the script gets a process group of its own, which the traps end with all that it
+        # started.
         run = f"{what}\nset -m\n{call} &\nset +m\n"
         end = _END.format(name=shlex.quote(self.script.name))
         return f"{ours}\n{head}{self._render_stop()}\n{run}{WAIT}{end}"

@@ -99,6 +99,7 @@ class KubernetesJob(KubernetesObject):
             f"--selector={','.join(f'{k}={v}' for k, v in self.options.node_selector.items())}"
         ]
         answer = yield self.cluster.get("nodes", *words)
+        # kubectl says `Forbidden` or `forbidden`.
         if "orbidden" in answer.stderr:
             raise SettingsError(
                 "this user may not list nodes, so their GPUs are not known",

@@ -34,6 +34,7 @@ def make_reader_manifest(
         "name": "reader",
         "image": image,
         "imagePullPolicy": "IfNotPresent",
+        # An hour for the copy: a reader that nobody could remove ends by itself.
         "command": ["sleep", "3600"],
         "volumeMounts": [{"name": "reports", "mountPath": path}],
     }
@@ -94,6 +95,7 @@ def _copy_by_reader(
     try:
         pod = yield from _start_reader(cluster, reader)
         problem = yield from copy_reports.copy_reports(cluster, pod, directory, to)
+    # Not `finally`: a generator that is closed may not yield there.
     except (GpuProfileError, KeyboardInterrupt, HungUp):
         yield remove
         raise
