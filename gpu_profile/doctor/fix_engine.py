@@ -79,6 +79,7 @@ def one_line(commands: Iterable[Command]) -> str:
 def _shell_words(command: Command) -> str:
     if not command.stdin:
         return str(command)
+    # printf reads backslashes and per cent signs of its first word.
     text = command.stdin.replace("\\", "\\\\").replace("%", "%%").replace("\n", "\\n")
     return f"printf {shlex.quote(text)} | {dataclasses.replace(command, stdin='')}"
 

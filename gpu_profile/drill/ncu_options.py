@@ -20,6 +20,7 @@ def list_ncu_options(plan: DrillPlan) -> tuple[str, ...]:
         "--clock-control=none",
         "--target-processes=all",
         "--kernel-name-base=function",
+        # Anchored: ncu's regex finds a name anywhere in a longer one.
         f"--kernel-name=regex:^({'|'.join(map(re.escape, shorts))})$",
         f"--launch-skip={plan.skip}",
         f"--launch-count={plan.count}",

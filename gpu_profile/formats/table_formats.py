@@ -18,6 +18,7 @@ def to_csv(table: Table) -> str:
     Control characters in names are not escaped, so print it to a file or a pipe only.
     """
     file = io.StringIO()
+    # csv's own line end is \r\n, and nsys writes \n.
     writer = csv.writer(file, lineterminator="\n")
     writer.writerow(map(str, table.columns))
     writer.writerows(_format_rows(table))

@@ -52,6 +52,8 @@ class YamlText:
 
     def _find_indents(self) -> tuple[int, int, int]:
         """Return the layout that changes the fewest of the text's lines."""
+        # ruamel keeps quotes and comments, and writes all indents alike: the user's are found by
+        # trying.
         lines = set(self.text.splitlines())
         documents = self.parse()
 

@@ -53,6 +53,7 @@ class UserManifest:
 
         It keeps resourceVersion: a change in between makes the cluster refuse ours.
         """
+        # A deep copy as plain data.
         document = json.loads(json.dumps(item))
         document.pop("status", None)
         for key in _SERVERS_OWN:

@@ -92,6 +92,7 @@ def find_spelling(has: Options, *names: str, must: bool | None) -> str:
             return name
     if not must:
         return ""
+    # Short forms (`t`) are keys, too, and resemble nothing.
     near = difflib.get_close_matches(names[0], [name for name in has if len(name) > 1])
     raise SettingsError(
         f"this nsys has no --{names[0]}",

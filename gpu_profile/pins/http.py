@@ -63,12 +63,15 @@ def _make_request(url: str) -> "urllib.request.Request":
     request = urllib.request.Request(login.plain)
     if login.user or login.password:
         text = base64.b64encode(f"{login.user}:{login.password}".encode()).decode()
+        # Unredirected: a mirror may lead to a store of another owner, who must not get the
+        # password.
         request.add_unredirected_header("Authorization", f"Basic {text}")
     return request
 
 
 def fetch_text(fetch: Fetch, url: str) -> str:
     with fetch(url) as body:
+        # A server that sends without an end must not fill the memory.
         return body.read(_TEXT_LIMIT).decode(errors="replace")
 
 

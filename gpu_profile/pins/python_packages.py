@@ -49,6 +49,8 @@ def make_resolve_command(
         argv=(
             *(sys.executable, "-m", "uv", "pip", "compile", "-", "--quiet", "--no-header"),
             *("--no-config", "--no-cache", "--no-python-downloads", f"--python={sys.executable}"),
+            # pip's own strategy: uv's would take the first index that has the name, in whatever
+            # version.
             *("--only-binary=:all:", "--index-strategy=unsafe-best-match"),
             *scope,
             f"--python-version={target.python}",

@@ -117,6 +117,7 @@ def watch_job(
                 following = True
             progress.show(format_phase(status), last_line(log.path))
             shortest = _RUNNING_S if following else _STARTING_S
+            # A thirtieth of the time so far: the end of a job of a minute is seen after 2 s.
             pause(min(max((time.monotonic() - started) / 30, shortest, took), _LONG_S))
     raise JobError(f"{run.handle} did not end", "`invoke stop --job` tries again")
 

@@ -6,8 +6,7 @@ from collections.abc import Sequence
 from datetime import datetime, timezone
 from pathlib import Path
 
-from gpu_profile import __version__
-from gpu_profile.command import Result
+from gpu_profile import __version__, process
 from gpu_profile.errors import GpuProfileError, Interrupted, JobError, ReportError
 from gpu_profile.job import Handle, Job, NsysPlan, ProfileSpec
 from gpu_profile.job_status import JobState, JobStatus
@@ -27,15 +26,11 @@ def predict_handle(launcher: Launcher, job: Job, plan: NsysPlan) -> str:
 
     Names follow from the job's name, except Slurm's numbers.
     """
-    steps = launcher.submit(job, plan)
     try:
-        next(steps)
-        while True:
-            steps.send(Result(returncode=0))
-    except StopIteration as stop:
-        return str(Handle(launcher=launcher.name, id=stop.value)) if stop.value else ""
+        _, job_id = process.plan_value(launcher.submit(job, plan))
     except GpuProfileError:
         return ""
+    return str(Handle(launcher=launcher.name, id=job_id)) if job_id else ""
 
 
 def make_record(

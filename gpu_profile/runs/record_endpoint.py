@@ -69,6 +69,7 @@ def _await_reports(
         process.drive(launcher.fetch(job_id, directory))
         new = [report for report in find_reports(directory) if report.path.name not in before]
         now = {report.path.name: report.path.stat().st_size for report in new}
+        # No message tells that nsys has finished a report: its size has to stand still for 1 s.
         if now and now == sizes:
             return new
         sizes = now

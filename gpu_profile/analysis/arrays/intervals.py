@@ -28,6 +28,7 @@ class Intervals:
         if not len(start):
             return NOTHING
         reach = end if is_rising(end) else np.maximum.accumulate(end)
+        # A long interval can reach over many that begin later: the farthest end so far counts.
         opens = np.ones(len(start), bool)
         np.greater(start[1:], reach[:-1], out=opens[1:])
         first = np.flatnonzero(opens)
@@ -41,6 +42,7 @@ class Intervals:
         if not is_rising(start):
             return Intervals.union(start, end).total
         reach = end if is_rising(end) else np.maximum.accumulate(end)
+        # An interval adds what reaches beyond all before it, and no more than its own length.
         lengths = reach - start
         np.minimum(lengths[1:], reach[1:] - reach[:-1], out=lengths[1:])
         return int(lengths.sum())
@@ -94,6 +96,7 @@ class Intervals:
         """Whether any of the set lies in each window: `within() > 0` in half the time."""
         if not len(self.start):
             return np.zeros(len(start), bool)
+        # The first interval that ends behind the window's start.
         place = np.searchsorted(self.end, start, "right")
         last = len(self.start) - 1
         return (place <= last) & (self.start[np.minimum(place, last)] < end) & (start < end)
@@ -109,6 +112,7 @@ class Intervals:
             return other.meet(self)
         first = np.searchsorted(other.end, self.start, side="right")
         count = np.searchsorted(other.start, self.end, side="left") - first
+        # Each interval meets `count` neighbours in the other set, from `first` on.
         own_rows = np.repeat(np.arange(len(count)), count)
         other_rows = np.arange(len(own_rows)) - np.repeat(np.cumsum(count) - count - first, count)
         start = np.maximum(self.start[own_rows], other.start[other_rows])

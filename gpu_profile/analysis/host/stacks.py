@@ -99,12 +99,14 @@ def _frames_of(payload: bytes, schemas: Container[int | None]) -> RawStack:
     count = SAMPLE.unpack_from(payload, offset)[2]
     first = offset + SAMPLE.size
     count = min(count, _MOST_FRAMES, (offset + size - first) // FRAME.size)
+    # The line has 4 of the last 8 bytes; the others are the padding of C's struct.
     raw = struct.iter_unpack("<QQI4x", payload[first : first + count * FRAME.size])
     return tuple((function, file, line) for function, file, line in raw)
 
 
 def _name_frames(database: Database, stacks: set[RawStack]) -> dict[RawStack, Stack]:
     ids = {number for stack in stacks for frame in stack for number in frame[:2]}
+    # A damaged payload holds any 64 bits, and an int64 array takes none above 2^63.
     small = [number for number in ids if number < 1 << 62]
     names = database.names(np.array(small, np.int64))
     texts = {number: make_printable(html.unescape(names.get(number, ""))) for number in ids}

@@ -147,6 +147,7 @@ def _start_worker(workers: int) -> None:
     threads.restrict_to_share(workers)
     with suppress(OSError, AttributeError):  # not glibc
         library = ctypes.CDLL(None)
+        # 32 MiB is glibc's largest threshold (DEFAULT_MMAP_THRESHOLD_MAX of mallopt(3)).
         library.mallopt(M_MMAP_THRESHOLD, 1 << 25)
         library.mallopt(M_TRIM_THRESHOLD, 1 << 30)
         library.prctl(PR_SET_THP_DISABLE, 1, 0, 0, 0)
@@ -157,6 +158,7 @@ def _end_with_parent() -> None:
     parent = parent_process()
     if parent:
         parent.join()
+        # sys.exit() would end this thread alone.
         os._exit(1)
 
 

@@ -215,6 +215,7 @@ def _only_process(database: Database) -> int:
     else 0, and all kernels must be read.
     """
     contexts = {pid for (pid,) in read_records(database, CONTEXT, integer("processId"))}
+    # closing: threads decode ahead until the generator is closed, and one part is enough.
     with closing(database.parts(KERNEL, "globalPid")) as parts:
         first = set(pid_of(np.array(list_distinct(next(parts)["globalPid"]), np.int64)).tolist())
     return first.pop() if len(contexts) == 1 and contexts == first else 0
@@ -259,6 +260,6 @@ def _read_gpu_places(database: Database) -> dict[int, str]:
     by_device = {(pid, cuda): places.get(gpu, str(gpu)) for pid, cuda, gpu in devices}
     place_by_pid: dict[int, str] = {}
     contexts = read_records(database, CONTEXT, integer("processId"), integer("deviceId"))
-    for pid, device in sorted(contexts, key=str):
+    for pid, device in sorted(contexts):
         place_by_pid.setdefault(pid, by_device.get((pid, device), str(device)))
     return place_by_pid

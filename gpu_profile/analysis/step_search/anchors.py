@@ -97,6 +97,7 @@ def _features(
         first = np.flatnonzero(np.r_[True, code[order][1:] != code[order][:-1]])
         count = np.diff(np.r_[first, len(order)])
         rows = np.flatnonzero(count >= FEWEST)
+        # By count, then by spread: the last key of lexsort counts first.
         rows = rows[np.lexsort((_spreads(order, first, count)[rows], count[rows]))]
         rows = rows[_rank_among_equals(count[rows]) < TRIES_A_COUNT]
         for row in rows[:TRIES]:
@@ -116,6 +117,7 @@ def _spreads(order: IntArray, first: IntArray, count: IntArray) -> NDArray[np.fl
     mean.
     """
     gap = np.diff(order, prepend=order[:1]).astype(np.float64)
+    # What is before a feature's first occurrence is of another feature.
     gap[first] = 0.0
     inner = np.maximum(count - 1, 1)
     mean = np.add.reduceat(gap, first) / inner

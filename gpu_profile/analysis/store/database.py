@@ -172,6 +172,7 @@ class Database(Closing):
         columns_present = [name for name in columns if self.has(table, name)]
         arrays = self._store.integers(table, columns_present, {}) if columns_present else []
         for array in arrays:
+            # Each later load() gives the same arrays.
             array.flags.writeable = False
         self._kept[table] = dict(zip(columns_present, arrays, strict=True))
 

@@ -116,6 +116,7 @@ def _sizes(
     moved, sent, got = (np.zeros(len(own_rank), np.float64) for _ in range(3))
     collective = calls.peer[launches.call] == NO_PEER
     amount = calls.size[launches.call] * launches.share
+    # Not `+=`, which counts one of several calls of a kernel.
     np.add.at(moved, launches.kernel[collective], amount[collective])
     others = messages.peer != own_rank[messages.kernel]
     for total, chosen in ((sent, messages.sends), (got, ~messages.sends)):

@@ -34,6 +34,8 @@ from gpu_profile.analysis.tables.comm_kernels import (
 
 BUS_FACTORS: dict[str, Callable[[int], float]] = {
     ALL_REDUCE: lambda ranks: 2 * (ranks - 1) / ranks,
+    # nccl-tests has (n - 1) / n here, of the n parts of all ranks:
+    # https://github.com/NVIDIA/nccl-tests/blob/master/doc/PERFORMANCE.md
     ALL_GATHER: lambda ranks: ranks - 1,
     REDUCE_SCATTER: lambda ranks: ranks - 1,
     BROADCAST: lambda ranks: 1,

@@ -154,6 +154,7 @@ def _peer_sum(collectives: Collectives, *, sends: bool) -> IntArray:
     """
     rows = collectives.messages.sends == sends
     sums = np.zeros(len(collectives), np.int64)
+    # + 1: a message with peer 0 differs from none.
     np.add.at(sums, collectives.messages.kernel[rows], collectives.messages.peer[rows] + 1)
     return sums
 

@@ -68,6 +68,8 @@ def load_operations(database: Database) -> tuple[list[Part], dict[int, str]]:
             nodes = database.load(table, "start", "graphNodeId?", sort=False)["graphNodeId"]
             part["graph_node"] = np.maximum(nodes, NO_NODE)
     # Our own names ("memset") get negative ids, which nsys never uses.
+    # CUPTI knows 11 kinds of copies (CUpti_ActivityMemcpyKind); those of a later one are "copy",
+    # too.
     names.update({-1 - kind: COPY_NAMES.get(kind, "copy") for kind in range(100)})
     names.update({-101: "memset", -102: GRAPH_NAME})
     return parts, names

@@ -205,6 +205,8 @@ class SqliteStore:
 
 
 def _connect(path: Path) -> sqlite3.Connection:
+    # immutable: SQLite takes no lock and looks for no journal, which check_file has done:
+    # https://www.sqlite.org/uri.html#uriimmutable
     uri = f"{path.resolve().as_uri()}?mode=ro&immutable=1"
     return sqlite3.connect(uri, uri=True, check_same_thread=False)
 
