@@ -72,6 +72,7 @@ class Runner:
         self.follower.begin(handle)
         with self._followed(run), signals.hold_signals("SIGHUP"), self._recorded(run):
             job_id = process.drive(self.launcher.submit(job, plan))
+            # From here on a signal would end us with a job that nothing stops.
             self._held_signals.enter_context(signals.hold_signals("SIGINT", "SIGTERM"))
             handle = str(Handle(launcher=self.launcher.name, id=job_id))
             self.follower.begin(handle)

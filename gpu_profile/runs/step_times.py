@@ -115,6 +115,7 @@ def _mean(times: Sequence[float]) -> float:
 def find_times_file(directory: Path) -> Path | None:
     """Return the file of the lowest rank of a run, or None."""
     paths = (path for path in directory.glob(f"rank*{ENDING}") if path.is_file())
+    # The shortest name first: rank2 is before rank10.
     return min(paths, key=lambda path: (len(path.name), path.name), default=None)
 
 

@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any
 
 _VALID_S = 3600
+# A prefix that is not a run's may hold millions of objects, at 1,000 a request.
 _MOST_NAMES = 10_000
 
 
@@ -161,6 +162,7 @@ def abort_upload(address: str, upload: str) -> None:
 def _pack(address: str, names: Sequence[str]) -> None:
     bucket, prefix = split_address(address)
     client = _open_client(bucket)
+    # `w|` writes a stream: standard output cannot seek.
     with tarfile.open(fileobj=sys.stdout.buffer, mode="w|") as archive:
         for name in names:
             reply = client.get_object(Bucket=bucket, Key=f"{prefix}/{name}")

@@ -82,6 +82,7 @@ def _parse_entry(path: Path, binding: Binding) -> Entry:
 
 def _refuse_expansion(where: str, key: str, text: str) -> None:
     raw = text.partition("=")[2].lstrip()
+    # Single quotes keep a `$` as it is, as in a shell.
     match = None if raw.startswith("'") else _SHELL.search(raw)
     if match:
         raise SettingsError(

@@ -203,6 +203,7 @@ def _check_settings(raw: Mapping[str, tuple[str, str]], *, with_dependencies: bo
             raise SettingsError(needed.reason, f"Set {setting}, or use --with-dependencies")
         component[needed.key] = needed.value
     core = {key.name.lower(): values[key.name] for key in CORE_KEYS}
+    # expanduser: `REPORT_DIR=~/runs` in a file passes no shell.
     return Settings(
         **core | {"report_dir": Path(str(core["report_dir"])).expanduser()},
         component=component,

@@ -58,6 +58,7 @@ def update_file(path: Path, values: Mapping[str, str]) -> FileUpdate:
         raise SettingsError(f"{path} cannot be updated: {error}", "Name another one") from error
     update = update_text(text or render_template(), values, path)
     if update.text != text:
+        # A file that its owner closed to others (0600) stays closed.
         mode = path.stat().st_mode & 0o777 if path.exists() else None
         write_atomically(path, update.text, mode=mode)
     return update

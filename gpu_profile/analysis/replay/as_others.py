@@ -61,6 +61,7 @@ def speed_up_gpu(rank: int) -> Apply:
         factor = _compare_items(graph.op_rank, step, key, weights.work, works, chosen)
         rows = np.flatnonzero(chosen)
         changed = weights.with_work(rows, np.rint(weights.work[rows] * factor[rows]))
+        # Work that the others do not have needs no launches either.
         calls = graph.ops.call[rows[factor[rows] == 0]]
         return free_calls(graph, changed, np.unique(calls[calls != NONE]).astype(np.int64))
 
@@ -87,6 +88,7 @@ def scale_calls(graph: RunGraph, weights: Weights, calls: IntArray, factor: Real
     """The calls, and the host's work and pauses before them, take `factor` of their time."""
     nodes = graph.nodes
     weights = scale_delays(graph, weights, nodes.call_start[calls], factor)
+    # The end of a waiting call is late by the GPU's work, which these changes leave.
     free = ~graph.calls.waits[calls]
     weights = scale_delays(graph, weights, nodes.call_end[calls[free]], factor[free])
     of_node = np.ones(len(graph.time))
@@ -104,6 +106,7 @@ def measure_calls(graph: RunGraph, weights: Weights) -> IntArray:
     edges = find_edges(graph, nodes.call_end, Edge.CALL)
     spent[graph.edges.target[edges]] = weights.lag[edges]
     late = np.where(graph.calls.waits, 0, weights.delay[nodes.call_end])
+    # What is left at the end of a waiting call is the GPU's time, which no faster host saves.
     return np.asarray(before + spent[nodes.call_end] + late, np.int64)
 
 
@@ -124,10 +127,12 @@ def _find_launch_keys(graph: RunGraph) -> IntArray:
     """
     ops, calls = graph.ops, graph.calls
     launched = np.full(len(calls.start), NONE)
+    # Last to first: of a call that launches several operations the first one stays in `launched`.
     rows = np.flatnonzero(ops.call != NONE)[::-1]
     launched[ops.call[rows]] = rows
     order = np.arange(len(calls.start))
     following = np.where(launched >= 0, order, len(order))
+    # A minimum from the end on: for each call the nearest one, itself included, that launches.
     following = np.minimum.accumulate(following[::-1])[::-1]
     last = np.minimum(following, len(order) - 1)
     same = (following < len(order)) & (calls.thread[last] == calls.thread)
@@ -150,6 +155,7 @@ def _compare_items(
     number = np.arange(len(rows))
     number -= np.maximum.accumulate(np.where(begins, number, 0))
     # one integer an item: np.unique on rows of a matrix takes ten times as long
+    # 2 and + 1, because the step of what began before the window is -1 (BEFORE).
     places, steps = int(number.max(initial=0)) + 1, int(step.max(initial=0)) + 2
     items = (key[rows] * steps + step[rows] + 1) * places + number
     code = np.unique(items, return_inverse=True)[1].ravel()

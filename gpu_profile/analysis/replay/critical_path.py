@@ -88,6 +88,8 @@ def find_critical_path(
 def _find_binding_edges(graph: RunGraph, time: IntArray, weights: Weights) -> IntArray:
     """For each node the edge that was fulfilled last; -1 for a node without edges."""
     edges = graph.edges
+    # A kernel's end follows from its start alone. Communication beside it may have made it later
+    # than the lag of that edge says.
     reached = np.where(edges.kind == Edge.RUN, time[edges.target], time[edges.source] + weights.lag)
     reached[weights.gone] = np.iinfo(np.int64).min
     # of several edges that are fulfilled at the same time, the first one

@@ -182,6 +182,7 @@ def make_plan(replay: Replay, shadow: Shadow | None = None, most: int = MOST_ITE
         time = simulate(graph, weights)
     step_ms = now
     least, items, gains = LEAST_SHARE * now, list[PlanItem](), dict[str, float]()
+    # One round more than items: it tells which alternatives of the last item still gain.
     for number in range(most + 1):
         trials = list(_try_changes(graph, weights, time, changes, least))
         useful = [trial for trial in trials if now - trial.step_ms >= least]
@@ -224,6 +225,7 @@ def _try_changes(
     for change in changes:
         held = _measure_held(graph, path, weights, (change.core or change.apply)(graph, weights))
         held += slowed if change.frees_communication else 0.0
+        # No change gains more than the path holds of it, and each replay takes 10 us an operation.
         if held and held / 1e6 >= least_ms:
             changed = change.apply(graph, weights)
             after = simulate(graph, changed)

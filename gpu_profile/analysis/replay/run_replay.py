@@ -149,6 +149,7 @@ def _choose_steps(lengths: IntArray, typical: float, count: int) -> int:
     begins = np.arange(len(lengths) - count + 1)
     means = (sums[begins + count] - sums[begins + settled]) / (count - settled)
     errors = np.abs(means / typical - 1)
+    # Rounded: of steps that are about as good, the first ones on every machine.
     return 0 if errors[0] <= ALIKE_STEPS else int(np.argmin(np.round(errors, 2)))
 
 

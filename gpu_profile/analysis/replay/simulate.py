@@ -48,6 +48,7 @@ def simulate(graph: RunGraph, weights: Weights) -> IntArray:
     lag = _set_durations(graph, weights)
     live = ~weights.gone
     slowed = roles[edges.target] == ENDS
+    # Their ends are events: when one comes depends on the communication that meets it.
     live &= ~(slowed & (edges.kind == Edge.RUN))
     rows = np.flatnonzero(live)
     contracted = _contract(edges.source[rows], edges.target[rows], lag[rows], delay, roles == PLAIN)

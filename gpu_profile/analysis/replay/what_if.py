@@ -105,6 +105,7 @@ def parse_faster(text: str) -> Change:
 
     Raises SettingsError for another form.
     """
+    # From the right: a regular expression may hold `=`.
     pattern, _, number = text.rpartition("=")
     try:
         factor = float(number)

@@ -8,6 +8,7 @@ from gpu_profile.analysis.store.sqlite.file import check_file
 from gpu_profile.command import Command
 from gpu_profile.errors import ReportError
 
+# The plain one first: it needs no unpacking where both lie side by side.
 READABLE = (".sqlite", ".sqlite.gz")
 TRACES = (".pt.trace.json", ".pt.trace.json.gz")
 """Traces of torch.profiler, as its handlers name them. A directory may hold other JSON files."""

@@ -157,6 +157,7 @@ class Answers:
         except ToolError as error:
             what = f"{verb} took more than {self.most_seconds:g} s"
             raise ReportError(what, f"On a terminal `invoke {verb}` has no limit") from error
+        # A gate that fails has answered: the new run is slower.
         if result.returncode not in (0, GateError.exit_code):
             raise ReportError(result.said.removeprefix("error: "))
         answer: dict[str, Any] = json.loads(result.stdout)

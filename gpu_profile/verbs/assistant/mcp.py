@@ -41,6 +41,7 @@ def make_server(answers: Answers) -> "MCPServer":
     Raises ToolError if the package `mcp` is missing.
     """
     try:
+        # An extra of the package (pyproject.toml): only this verb needs it.
         from mcp.server import MCPServer
         from mcp_types import ToolAnnotations
     except ImportError as error:
@@ -52,8 +53,10 @@ def make_server(answers: Answers) -> "MCPServer":
         server.add_tool(
             _answer_errors(method),
             name=name,
+            # What the assistant reads of the tool is the method's docstring.
             description=inspect.getdoc(method),
             annotations=ToolAnnotations(title=title, read_only_hint=True, open_world_hint=False),
+            # With it the SDK sends each page twice, as text and as {"result": text}.
             structured_output=False,
         )
     return server

@@ -132,6 +132,7 @@ def _has_display(verbose: bool) -> bool:
 
     Otherwise a line a step is shown, or with --verbose its plain lines.
     """
+    # drawn_lines() needs a pseudo-terminal, which only POSIX has.
     return sys.stderr.isatty() and os.name == "posix" and not verbose
 
 
@@ -148,6 +149,7 @@ def run_build(build_command: Command, *, verbose: bool = False) -> None:
         else:
             show = redact.url if verbose else BuildSteps().describe
             code = _follow_build(program_output.read_lines(command), log, show)
+    # A daemon that died during the build is the cause, whatever the log says.
     if code:
         if not verbose:
             sys.stderr.writelines(f"  {redact.url(line)}\n" for line in log.last_lines)

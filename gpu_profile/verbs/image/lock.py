@@ -41,6 +41,7 @@ def lock(options: LockOptions) -> None:
         raise SettingsError("--image is for --check", "Add --check")
     check_rules(settings)
     decided = process.drive(auto.decide_settings(settings)).settings
+    # And again: `auto` stands for a base that other rules are about.
     check_rules(decided)
     tools = _make_tools(settings, decided)
     new_lock = {

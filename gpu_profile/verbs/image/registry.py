@@ -33,6 +33,7 @@ def open_ecr_access(
     that registry, for its base image or for a cache.
     """
     where = parse_registry_setting(settings) if settings.registry else None
+    # A tag names the registry, too, but `build` pushes nothing, so it needs no token for that.
     words = [settings.base_image, *(w for w in command.argv if not w.startswith("--tag="))]
     is_named = where is not None and any(where.host in word for word in words)
     auth = ecr.fetch_authorization(where) if where and is_named else None

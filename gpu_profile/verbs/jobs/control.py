@@ -85,6 +85,7 @@ def exec(options: ExecOptions) -> None:
     """Run words in the local container, or a shell. Exits with the program's exit code."""
     settings = load_settings(options)
     terminal = sys.stdin.isatty() and sys.stdout.isatty()
+    # `docker exec --tty` refuses to run where an end is no terminal, such as in a pipe.
     argv = options.words or ("bash",)
     process.drive(local_container.require_container(settings.container, running=True))
     code = process.run_attached(
@@ -156,6 +157,7 @@ def stop(options: StopOptions) -> None:
     def stop_job(launcher: Launcher, job_id: str) -> str:
         handle = str(Handle(launcher=launcher.name, id=job_id))
         has_ended = process.drive(launcher.status(job_id)).state.finished
+        # A job that had ended by itself keeps its own result.
         with contextlib.nullcontext() if has_ended else _marked(settings.report_dir, handle):
             process.drive(launcher.stop(job_id))
         state = "has ended" if has_ended else "stopped"

@@ -48,6 +48,7 @@ def drill(options: DrillOptions) -> None:
     launcher = launcher_of(settings.launcher, settings)
     job = _make_job(run, options, launcher, plan)
     if options.dry_run:
+        # --env may hold a token, and --dry-run prints the command.
         hidden = dataclasses.replace(job, env=dict.fromkeys(job.env, "***"))
         show_commands(process.plan(launcher.submit(hidden, _PLAN)))
         return
@@ -172,6 +173,7 @@ def _run_job(
     except JobError as error:
         failure = error
     log = _keep(runner.directory, directory)
+    # The job is made to fail once ncu has measured; without its mark the failure is another one.
     if failure and MARK not in log:
         what = failure.what.replace(str(runner.directory / OUTPUT_FILE), str(directory / LOG))
         raise JobError(what, f"See {directory / LOG}")

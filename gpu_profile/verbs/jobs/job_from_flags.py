@@ -199,6 +199,7 @@ def _make_resources(options: ProfileOptions, launcher: Launcher) -> Resources:
         at_least(flag, number, 0)
     nodes = check_nodes(options.nodes, launcher)
     gpus = _count_gpus(options, launcher)
+    # On CPUs two processes of --ddp have each other to communicate with over gloo.
     without_gpus = 2 if nodes == 1 else 1
     spread = options.ddp or launcher.one_task_per_gpu
     processes = options.processes or (gpus or without_gpus if spread else 1)

@@ -58,6 +58,7 @@ def profile(options: ProfileOptions) -> None:
     job, plan, kinds = plan_carried(job, launcher, settings, options)
     process.drive(launcher.check_job(job, plan))
     secrets = redact.secret_values(options.environ)
+    # First: a plain run that fails has cost no profile.
     plain = _run_baseline(job, launcher, settings, secrets) if options.baseline else None
     runner, run = _start_run(job, plan, kinds, launcher, settings, secrets, keep=options.keep)
     _follow_run(runner, run, options, settings, plain)

@@ -51,4 +51,5 @@ def start_run(
                 unused.append(directory)
                 raise
     finally:
+        # Also after Ctrl-C: an empty directory would be the latest run.
         prune.remove_runs(unused)

@@ -94,6 +94,7 @@ def find_tree(ref: str) -> BaseTree:
 def _find_commit(ref: str) -> str:
     """Return the commit of a branch, a tag or a commit, here or at origin."""
     for name in (ref, f"origin/{ref}"):
+        # --end-of-options: a --base that begins with `-` is a name and no option of git.
         words = ("rev-parse", "--verify", "--quiet", "--end-of-options", f"{name}^{{commit}}")
         commit = _ask(*words)
         if not commit.returncode:

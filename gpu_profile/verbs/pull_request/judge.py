@@ -44,6 +44,7 @@ class _SideRuns:
 
     def diagnose(self, figure_ms: Sequence[float]) -> Diagnosis:
         """Return the findings of the run in the middle of these times."""
+        # The run whose step is the median: its findings are of a typical run.
         middle = int(np.argsort(figure_ms)[len(figure_ms) // 2])
         reports = self.runs[middle].reports
         parts = [answer[0] for answer in reports.of([FINDINGS])]

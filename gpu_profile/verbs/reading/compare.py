@@ -56,6 +56,7 @@ def compare(options: CompareOptions) -> None:
         write_output(output, formats.write_comparison(result, form))
     else:
         sys.stdout.write(formats.write_comparison(result, form))
+    # JSON and files do not show the sentence to whoever reads the log, so the error then holds it.
     is_told = form == formats.HTML or (not output and form in ("text", "markdown"))
     _judge(result, is_shown=is_told)
 

@@ -6,6 +6,7 @@ from gpu_profile.cli.options.reading import HtmlOptions
 
 def html(options: HtmlOptions) -> None:
     """Write the page of a run's reports."""
+    # Before anything else is imported: the workers' server imports numpy at the same time.
     if len(options.report) != 1 and not options.scheduler:
         prepare_workers()
     _write_page(options)

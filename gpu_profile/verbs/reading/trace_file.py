@@ -15,6 +15,7 @@ def trace_file(options: TraceFileOptions) -> None:
     That is most likely the job's Python. Functions stand as plain words, or behind `--`.
     """
     attributes = Attributes(domain=options.domain, category=options.category, color=options.color)
+    # Not ours first: our virtual environment has none of the job's packages.
     python = process.find_program("python3") or sys.executable
     functions = (*options.function, *options.words)
     text = process.drive(make_trace_file(functions, attributes, python=python))

@@ -94,6 +94,7 @@ class _Builder:
         self._names, self._places = _Texts(), _Texts()
         calls, ops = len(activity.calls.start), len(activity.ops.start)
         self._call_number = _number(self._kept, calls)
+        # What a nested call launched is launched by the call that holds it.
         self._call_number[:-1] = self._call_number[chain.outer]
         self._op_number = _number(rows, ops)
 
@@ -127,11 +128,14 @@ class _Builder:
 
     def _make_calls(self, raw: RawLinks) -> HostCalls:
         calls, rows = self._activity.calls, self._kept
+        # At least 1 ns: edges point forward in time (run_graph.py), also from a start to its end.
         start, end = calls.start[rows], np.maximum(calls.end[rows], calls.start[rows] + 1)
         waits = np.zeros(len(rows), bool)
         held = self._call_number[raw.held]
         waits[held[held >= 0]] = True
         before = np.r_[0, end[:-1]][: len(rows)]
+        # `place` is where the program was between the calls. At `start` a range may just have
+        # begun.
         middle = np.where(before < start, (before + start) // 2, start)
         thread = calls.thread[rows]
         first = np.r_[True, thread[1:] != thread[:-1]][: len(rows)]

@@ -25,6 +25,8 @@ def load_grids(activity: Activity, database: Database, rows: IntArray) -> IntArr
     picks = np.flatnonzero((table["start"] >= first) & (table["start"] <= last))
     number = np.zeros(len(picks), np.int64)
     for name in GRID:
+        # A prime in place of a pair: where two grids get one number, kernels of one name count as
+        # equal.
         number = number * 1009 + table[name][picks]
     key = table["start"][picks] * 65536 + table["streamId"][picks]
     order = np.argsort(key, kind="stable")  # nsys writes nearly sorted rows

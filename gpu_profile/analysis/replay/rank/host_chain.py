@@ -71,6 +71,7 @@ def _find_handovers(activity: Activity, rows: IntArray) -> Places:
         if not len(others):
             continue
         others = others[np.argsort(calls.end[others], kind="stable")]
+        # Half of the least number: `start - before` below must not overflow.
         before = np.r_[np.iinfo(np.int64).min // 2, calls.end[of_thread[:-1]]]
         place = np.searchsorted(calls.end[others], calls.start[of_thread], "right") - 1
         last = others[np.maximum(place, 0)]

@@ -76,6 +76,7 @@ def _find_full(
     """
     call = activity.ops.call[rows]
     start, returned = activity.calls.start[call], activity.calls.end[call]
+    # A stream's operations can overlap at their ends: searchsorted needs times that never fall.
     ends = np.maximum.accumulate(activity.ops.end[rows])
     oldest = np.minimum(np.searchsorted(ends, start, "right"), len(rows) - 1)
     is_behind = np.arange(len(rows)) - oldest >= min(FULL * depth, depth - LEAST_ROOM)

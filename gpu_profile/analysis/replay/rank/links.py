@@ -42,6 +42,7 @@ def find_links(
 ) -> RawLinks:
     """The links among the operations `rows` and the calls of the chain."""
     launched = activity.launched
+    # From the step before on: its recorded events are awaited in the window.
     recent = np.flatnonzero((launched >= window.lead) & (launched < window.behind))
     order = StreamOrder(activity, np.union1d(recent, rows))
     dependencies = follow_markers(activity, database, order, window.lead, window.behind)

@@ -97,6 +97,7 @@ class _Fronts:
         last = self._order.last_before(stream, when)
         since = last[1] if last else -1
         waits = [wait for wait in self._waits.get(stream, ()) if wait[0] > since]
+        # What the last operation waited for itself is covered by it, so the list stays short.
         self._waits[stream] = waits
         front: Front = {stream: last[0]} if last else {}
         for _, more in waits:

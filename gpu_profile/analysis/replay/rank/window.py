@@ -108,4 +108,5 @@ def _choose_first(steps: Steps, launches: IntArray, first: int, behind: int) -> 
     sums = np.concatenate((np.zeros((1, values.shape[1])), np.cumsum(values, axis=0)))
     means = (sums[count:] - sums[:-count]) / count
     errors = np.abs(means - values.mean(axis=0)).sum(axis=1)
+    # Rounded: of windows that are about as good, the first one on every machine.
     return first + int(np.argmin(np.round(errors, 2)))

@@ -46,6 +46,7 @@ def join_graphs(
     meets = meetings.mark_members(len(columns.ops.start))
     draft = _Draft(columns, links, meetings, meets)
     nodes, edges, time, delay = draft.finish()
+    # Only delays that the other edges leave over tell which waits are unexplained: a second pass.
     if draft.add_rooms(nodes, edges, delay):
         nodes, edges, time, delay = draft.finish()
     return RunGraph(
@@ -123,6 +124,8 @@ class _Draft:
         launched = ops.start
         if len(calls.start):
             launched = np.where(ops.call == NONE, ops.start, calls.start[ops.call])
+        # What was launched before the window has no call in it, and is ahead of all others on its
+        # stream.
         launched = np.where(ops.step == BEFORE, np.iinfo(np.int64).min, launched)
         order = np.lexsort((ops.start, launched, ops.stream))
         same = ops.stream[order][1:] == ops.stream[order][:-1]
@@ -200,12 +203,15 @@ class _Draft:
         target = number[np.concatenate([rows[1] for rows in self._rows])]
         lag = np.concatenate([rows[2] for rows in self._rows])
         kind = np.repeat([rows[3] for rows in self._rows], [len(rows[0]) for rows in self._rows])
+        # What was launched before the window keeps its recorded time in every replay.
         fixed = np.zeros(len(order), bool)
         before = self._op[self._columns.ops.step == BEFORE]
         fixed[number[self._op_starts(before)]] = fixed[number[self._op_ends(before)]] = True
+        # An edge that the recorded times contradict would point backward, and make a cycle.
         keep = np.flatnonzero((source < target) & ~fixed[target])
         keep = keep[np.argsort(target[keep], kind="stable")]
         source, target = source[keep], target[keep]
+        # No longer than recorded, or a node without delay would be later than it was.
         lag = np.minimum(lag[keep], time[target] - time[source])
         first = np.searchsorted(target, np.arange(len(order) + 1))
         edges = Edges(source, target, lag, kind[keep].astype(np.int8), first)
