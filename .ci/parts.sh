@@ -52,6 +52,7 @@ must() { # must PART COMMAND…: what all other parts need
 
 note() { # note PART CODE SECONDS; pytest's last line is printed again at the end
   local line
+  # -a: what a test prints may be no text, of which grep would print "binary file matches" alone.
   line=$(grep -aE '(passed|failed|skipped|errors?)\b.* in [0-9.]+s' "$work/$1.log" | tail -n 1 || true)
   times+=("$(printf '%6d s  %s' "$3" "$1")")
   [[ -z $line ]] || closing+=("$1: $line")

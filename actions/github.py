@@ -24,9 +24,11 @@ MEMBER = "ci.json"
 MOST_BYTES = 1 << 20
 MOST_ANSWER = 32 << 20
 """A page of 100 pull requests or comments, each with a text of at most 65,536 characters."""
+# 100 is the most that the API gives in a page.
 MOST_PAGES, PAGE = 10, 100
 MOST_PULLS = 3
 MARK = "<!-- gpu-profile ci -->"
+# Whoever comments can write MARK, too. With the runner's token only the runner has this name.
 AUTHOR = "github-actions[bot]"
 
 
@@ -73,12 +75,13 @@ def list_pages(path: str) -> Iterator[Any]:
 
 def fetch(run_id: str, artifact: str, target: Path) -> None:
     """Write ci.json of the newest artifact of this name; no other member is looked at."""
+    # It becomes a part of a URL.
     if not re.fullmatch(r"[0-9]{1,20}", run_id):
         raise Refusal(f"{run_id!r} is no run")
     name = urllib.parse.quote(artifact, safe="")
     path = f"actions/runs/{run_id}/artifacts?name={name}&per_page={PAGE}"
     found = json.loads(send("GET", path))["artifacts"]
-    live = [int(one["id"]) for one in found if one["name"] == artifact and not one["expired"]]
+    live = [int(item["id"]) for item in found if item["name"] == artifact and not item["expired"]]
     if not live:
         raise Refusal(
             f"run {run_id} has no artifact {artifact!r}: its job did not come to an answer"
@@ -115,9 +118,9 @@ def post(sha: str, comment: Path) -> None:
         print(f"no open pull request has {sha} as its head: there is nothing to comment on")
     for pull in pulls[:MOST_PULLS]:
         own = [
-            int(one["id"])
-            for one in list_pages(f"issues/{pull}/comments")
-            if one["user"]["login"] == AUTHOR and one["body"].startswith(MARK)
+            int(entry["id"])
+            for entry in list_pages(f"issues/{pull}/comments")
+            if entry["user"]["login"] == AUTHOR and entry["body"].startswith(MARK)
         ]
         if own:
             send("PATCH", f"issues/comments/{own[0]}", {"body": text})

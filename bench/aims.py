@@ -61,9 +61,9 @@ def measure_warm(argv: Sequence[str], best: int) -> Cost:
     cost(argv)
     runs = [cost(argv) for _ in range(best)]
     return Cost(
-        min(one.seconds for one in runs),
-        min(one.processor for one in runs),
-        max(one.megabytes for one in runs),
+        min(run.seconds for run in runs),
+        min(run.processor for run in runs),
+        max(run.megabytes for run in runs),
     )
 
 

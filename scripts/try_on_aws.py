@@ -116,6 +116,7 @@ def _remove_by(command: Command) -> str:
         result = process.run(command)
     except GpuProfileError as error:
         return f"`{command}` could not run: {error}"
+    # An image that a failed trial never made is nothing that is left.
     if result.returncode and "No such image" not in result.stderr:
         return f"`{command}` failed: {result.said[-200:]}"
     return ""
@@ -148,6 +149,7 @@ def render_report(trials: Sequence[Trial], outcomes: Mapping[str, Outcome], plac
         lines.append(f"| {trial.name} | {outcome.state} | {outcome.seconds:.0f} | {trial.proves} |")
     for trial, outcome in done:
         if outcome.state != "passed":
+            # A fence in the output would end the fence around it.
             text = "\n".join(outcome.lines).replace("```", "'''")
             lines += ["", f"## {trial.name}: {outcome.state}", "", "```", text, "```"]
     leftovers = [line for _, outcome in done for line in outcome.leftovers]
@@ -160,6 +162,7 @@ def make_repository_remover(place: Place) -> Callable[[str], str]:
     client = boto3.client("ecr", region_name=place.region)
 
     def remove(name: str) -> str:
+        # `force` deletes images, too: no repository that was there before may come to this line.
         if not name.startswith(place.name):
             return "it is not ours"
         try:
@@ -242,6 +245,7 @@ def main(argv: Sequence[str]) -> int:
     words = parse_words(argv)
     place = Place(
         account=find_account(words.region, dry_run=words.dry_run),
+        # Names of their own, so that two people can try in one account at once.
         suffix=secrets.token_hex(3),
         **{name: getattr(words, name) for name in _FLAGS},
         ready_image=words.cluster_image,
@@ -260,6 +264,7 @@ def main(argv: Sequence[str]) -> int:
     print(f"\n{report}\n{words.report} is written; attach it to an issue")
     states = {outcome.state for outcome in outcomes.values()}
     left = any(outcome.leftovers for outcome in outcomes.values())
+    # The verbs' exit codes (docs/usage.md): 130 after Ctrl-C, 8 where a gate failed.
     return 130 if "interrupted" in states else 8 if "failed" in states or left else 0
 
 

@@ -68,6 +68,8 @@ class Server:
                     return None
                 if not (pid := os.fork()):
                     self._close()
+                    # Ctrl-C on the terminal of the tests is theirs; a test ends a call by its
+                    # process group.
                     os.setsid()
                     if child_hook:
                         child_hook()
@@ -117,8 +119,10 @@ def take_streams(call: int, answers: int, *streams: int) -> Call:
 
 def run_call(call: Call) -> None:
     """Take the call's variables, umask, directory and words, and run what the words name."""
+    # Not `os.environ = …`: the C library, and so each child, has the variables that putenv() set.
     os.environ.clear()
     os.environ.update(call.environ)
+    # Python reads TZ when it starts, which was in the server.
     time.tzset()
     os.umask(call.umask)
     os.chdir(call.directory)
@@ -162,6 +166,7 @@ def exit_fast(code: object) -> None:
         atexit._run_exitfuncs()
         sys.stdout.flush()
         sys.stderr.flush()
+        # 8 bits, as exit(3) keeps.
         os._exit((code or 0) & 0xFF)
 
 
@@ -170,6 +175,7 @@ def main() -> None:
     fork_workers()
     tasks = os.listdir("/proc/self/task")  # noqa: PTH208 - the threads, also those of libraries
     assert len(tasks) == 1, "an import started a thread, which a fork would lose"
+    # A collection would write to the pages of all modules, and copy them in each child.
     gc.freeze()
     gc.set_threshold(10_000, 20, 20)  # as tests/conftest.py: up to 5 % of the time of a verb
     call = Server(socket.socket(fileno=int(sys.argv[1]))).serve()

@@ -75,6 +75,7 @@ def _choose_start_variables(environ: Mapping[str, str]) -> dict[str, str]:
 
 
 def _read_umask() -> int:
+    # There is no call that only reads it.
     umask = os.umask(0o077)
     os.umask(umask)
     return umask
@@ -85,6 +86,8 @@ def _start_server(
     project: Path, environ: tuple[tuple[str, str], ...]
 ) -> tuple[Server, socket.socket]:
     """Start a server of this process, whose Python has these variables, and open its socket."""
+    # SEQPACKET keeps requests apart, and tells the end of the other side; a stream does the second
+    # alone.
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     with theirs:
         server = subprocess.Popen(

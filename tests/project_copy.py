@@ -53,5 +53,6 @@ def invoke_copy(project: Path, *words: str, **env: str) -> Result:
 
 def run_tests_of_copy(project: Path, *words: str, **env: str) -> Result:
     """Run pytest in the copy."""
+    # -n0: the outer pytest has a process for each CPU already.
     pytest = ("-m", "pytest", "-q", "-n0", "-p", "no:cacheprovider")
     return start_python((*pytest, *words), project, {"PYTHONPATH": str(project), **env})

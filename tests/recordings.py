@@ -25,6 +25,7 @@ def make_short_run(folder: Path) -> Path:
             _write_short_rank(_RECORDED / f"rank{rank}.sqlite.gz", draft / f"rank{rank}.sqlite")
         try:
             draft.rename(folder)
+        # A rename onto a folder that is not empty fails, so one process' files are there, whole.
         except OSError:  # another process was first
             assert folder.is_dir()
     return folder

@@ -55,6 +55,8 @@ def check_in_child(check: Callable[[], Outcome], seconds: int = SECONDS) -> Outc
         os.close(reading)
         _answer(check, writing, seconds)
     os.close(writing)
+    # Until its end, and then wait4: a child with an answer longer than a pipe holds would wait for
+    # us.
     with os.fdopen(reading, "rb") as pipe:
         answer = pipe.read()
     _, status, used = os.wait4(child, 0)
@@ -69,6 +71,7 @@ def _answer(check: Callable[[], Outcome], writing: int, seconds: int) -> None:
         outcome = _checked(check)
         os.write(writing, json.dumps([outcome.label, outcome.note[:4000]]).encode())
     finally:
+        # A fork of pytest must not run its exit functions, nor write what its buffers hold.
         os._exit(0)
 
 

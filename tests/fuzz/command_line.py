@@ -102,6 +102,7 @@ def run_case(words: list[str], folder: Path) -> dict[str, object]:
 
 
 def _become_command(words: list[str], folder: Path, streams: Mapping[str, Path]) -> None:
+    # A group of its own, so that a timeout ends what it has started, too.
     os.setpgid(0, 0)
     os.chdir(folder)
     for name, number in (("out", 1), ("err", 2)):

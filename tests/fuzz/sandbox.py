@@ -46,9 +46,11 @@ def enter() -> None:
     """Put this process into the sandbox. Raises UnavailableError where that is not allowed."""
     user, group = os.getuid(), os.getgid()
     _call("unshare", _NEW_USER | _NEW_MOUNT | _NEW_PID | _NEW_NET | _NEW_IPC)
+    # The kernel takes a gid_map of a user without rights only after this (user_namespaces(7)).
     Path("/proc/self/setgroups").write_text("deny")
     Path("/proc/self/uid_map").write_text(f"0 {user} 1")
     Path("/proc/self/gid_map").write_text(f"0 {group} 1")
+    # Else our mounts would reach the namespace of the machine, where systemd shares `/`.
     _mount("none", "/", flags=_RECURSIVE | _PRIVATE)
     _make_read_only("/")
     _empty("/tmp")

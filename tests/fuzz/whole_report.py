@@ -102,8 +102,8 @@ def check(path: Path, analyses: Sequence[Analysis] = ANALYSED, page: bool = True
     """The worst that any column, any of these analyses, or the page makes of the report."""
     columns = [*_compare_columns(path), _analyse(path, analyses)]
     outcomes = [*columns, _write_page(path)] if page else columns
-    worst = [one for one in outcomes if one.is_defect]
-    refused = [one for one in outcomes if one.label in ("unworkable", "refused")]
+    worst = [outcome for outcome in outcomes if outcome.is_defect]
+    refused = [outcome for outcome in outcomes if outcome.label in ("unworkable", "refused")]
     return (worst or refused or outcomes)[0]
 
 
@@ -121,8 +121,8 @@ def _analyse(path: Path, analyses: Sequence[Analysis]) -> Outcome:
     answer = Work(ReportSource(str(path)), tuple(analyses)).do()
     if isinstance(answer, GpuProfileError):
         return judge_refusal(answer)
-    for one, part in zip(analyses, answer, strict=True):
-        one.merge([part])
+    for analysis, part in zip(analyses, answer, strict=True):
+        analysis.merge([part])
     return Outcome("same")
 
 

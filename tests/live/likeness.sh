@@ -29,6 +29,7 @@ make_musl() {
 }
 
 if [[ ! -s ${archive} ]]; then
+    # By rename: a run that is killed meanwhile leaves no half of an archive for the next.
     draft=$(mktemp -p "${cache}" --suffix=.tar)
     if [[ ${suite} == musl ]]; then make_musl "${draft}"; else make_debian "${draft}"; fi
     mv "${draft}" "${archive}"

@@ -14,6 +14,7 @@ def start_bucket(address: str, bucket: str, patch: pytest.MonkeyPatch) -> Iterat
     stand_in.start()
     host, port = stand_in.get_host_and_port()
     patch.setenv("AWS_ENDPOINT_URL", f"http://{host}:{port}")
+    # moto takes any, but boto3 signs nothing without some.
     for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
         patch.setenv(name, "test")
     patch.setenv("AWS_DEFAULT_REGION", "us-east-1")

@@ -77,6 +77,7 @@ def _split_words(words: Sequence[str]) -> tuple[str, Sequence[str]]:
 
 
 def _start(command: Sequence[str]) -> int:
+    # Our standard input is the pipe whose end is the order to stop: the command must not have it.
     nothing = (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0)
     return os.posix_spawnp(
         command[0], list(command), os.environ, file_actions=[nothing], setsigdef=_STOPS
@@ -87,6 +88,7 @@ def _wait(command: int) -> int:
     """Return the command's exit code; 0 if standard input was closed before its end."""
     wakeup, wakeup_end = os.pipe()
     os.set_blocking(wakeup_end, False)
+    # A handler, as an ignored signal writes nothing to the wakeup descriptor.
     signal.signal(signal.SIGCHLD, lambda *_: None)
     signal.set_wakeup_fd(wakeup_end, warn_on_full_buffer=False)
     while True:
