@@ -23,7 +23,8 @@ def parse_json(text: str) -> Measurement:
 
 def _load_document(text: str) -> dict[str, Any]:
     try:
-        # C's printf writes `inf` for the bandwidth of a time of 0, which is no JSON; Python reads `Infinity`.
+        # C's printf writes `inf` for the bandwidth of a time of 0, which is no JSON; Python reads
+        # `Infinity`.
         document = json.loads(re.sub(r":(-?)inf\b", r":\1Infinity", text))
     except ValueError as error:
         hint = "nccl-tests ends it as its last act: its log says why the job ended early"

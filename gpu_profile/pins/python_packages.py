@@ -9,7 +9,6 @@ import re
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from gpu_profile.command import Command, Result
 from gpu_profile.errors import ToolError
@@ -71,7 +70,8 @@ def parse_packages(result: Result, names: tuple[str, ...]) -> dict[str, str]:
         raise ToolError(f"no wheels of {what} for this image: {reason}", "See their _VERSION keys")
     lines = {}
     for package in tomllib.loads(result.stdout).get("packages", ()):
-        hashes = sorted({str(wheel["hashes"]["sha256"]) for wheel in _list_hashed(package)})
+        all_hashes = (wheel.get("hashes", {}) for wheel in package.get("wheels", ()))
+        hashes = sorted({str(known["sha256"]) for known in all_hashes if "sha256" in known})
         if not hashes:
             raise ToolError(
                 f"the index gives no sha256 for {package['name']}",
@@ -80,10 +80,6 @@ def parse_packages(result: Result, names: tuple[str, ...]) -> dict[str, str]:
         words = [f"{package['name']}=={package['version']}"]
         lines[str(package["name"])] = " ".join([*words, *(f"--hash=sha256:{h}" for h in hashes)])
     return lines
-
-
-def _list_hashed(package: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    return [wheel for wheel in package.get("wheels", ()) if "sha256" in wheel.get("hashes", {})]
 
 
 def join_packages(lines: Mapping[str, str]) -> str:

@@ -126,7 +126,10 @@ def ensure_repository(
             response = client.describe_repositories(
                 registryId=registry.account, repositoryNames=[name]
             )
-            return _describe_repository(response["repositories"][0])
+            # With immutability exclusions only ECR can tell which tags are immutable: none is
+            # assumed to be.
+            mutability = response["repositories"][0].get("imageTagMutability")
+            return Repository(immutable=mutability == "IMMUTABLE")
         except client.exceptions.RepositoryNotFoundException:
             pass
     with _convert_errors(registry, "ecr:CreateRepository"):
@@ -138,15 +141,6 @@ def ensure_repository(
                 imageScanningConfiguration={"scanOnPush": scan},
             )
         return Repository(immutable=immutable, created=True)
-
-
-def _describe_repository(description: dict[str, Any]) -> Repository:
-    """Return the repository.
-
-    With immutability exclusions only ECR can tell which tags are immutable: then none is assumed
-    to be.
-    """
-    return Repository(immutable=description.get("imageTagMutability") == "IMMUTABLE")
 
 
 def tag_digest(registry: Registry, name: str, tag: str) -> str:

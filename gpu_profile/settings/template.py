@@ -35,11 +35,8 @@ def list_groups() -> list[tuple[str, tuple[Key, ...]]]:
 def format_setting(key: Key, value: str | None = None) -> tuple[str, str]:
     """Return the comment and the line of a setting, with its default or this value."""
     text = quote_value(strip_credentials(key.default) if value is None else value)
-    return f"# {_format_doc(key)}", f"{key.name}={text}"
-
-
-def _format_doc(key: Key) -> str:
-    return f"{key.doc} ({', '.join(key.choices)})" if key.choices else key.doc
+    choices = f" ({', '.join(key.choices)})" if key.choices else ""
+    return f"# {key.doc}{choices}", f"{key.name}={text}"
 
 
 def quote_value(text: str) -> str:

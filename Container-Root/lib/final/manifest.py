@@ -42,10 +42,6 @@ def _packages() -> dict[str, str]:
     return {name: version for status, name, version in rows if status.endswith(" installed")}
 
 
-def _python_packages() -> dict[str, str]:
-    return {str(d.metadata["Name"]): d.version for d in metadata.distributions()}
-
-
 def manifest(commands: dict[str, str]) -> dict[str, object]:
     """What is in the image. `commands` print the versions of components, by their name."""
     system = _os_release()
@@ -55,7 +51,7 @@ def manifest(commands: dict[str, str]) -> dict[str, object]:
         "python": ".".join(map(str, sys.version_info[:3])),
         "components": {name: version for name, version in versions.items() if version},
         "packages": _packages(),
-        "python_packages": _python_packages(),
+        "python_packages": {str(d.metadata["Name"]): d.version for d in metadata.distributions()},
     }
 
 

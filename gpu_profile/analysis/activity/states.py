@@ -89,15 +89,11 @@ def _rank_states(activity: Activity, offset_ns: int) -> RankStates:
         end=end + offset_ns,
         steps=steps.moved(offset_ns),
         times=times,
-        exposed=_move_intervals(ops.exposed, offset_ns),
+        exposed=Intervals(ops.exposed.start + offset_ns, ops.exposed.end + offset_ns),
         collectives=collectives_of(activity, offset_ns),
         reduced=reduced_bytes(activity),
         start_up=find_start_up(activity),
     )
-
-
-def _move_intervals(pieces: Intervals, by: int) -> Intervals:
-    return Intervals(pieces.start + by, pieces.end + by)
 
 
 Spent = Mapping[str, IntArray]

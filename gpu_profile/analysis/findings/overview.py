@@ -114,8 +114,9 @@ class Overview:
 
 def _list_processes(others: Sequence[OtherProcess]) -> str:
     """For example "process 655 (python3), process 656 (python3) and 4 more"."""
-    told, rest = [one.to_text() for one in others[:MOST_TOLD]], len(others) - MOST_TOLD
-    return ", ".join(told) + (f" and {rest} more" if rest > 0 else "")
+    texts = [process.to_text() for process in others[:MOST_TOLD]]
+    count = len(others) - MOST_TOLD
+    return ", ".join(texts) + (f" and {count} more" if count > 0 else "")
 
 
 def overview(

@@ -110,7 +110,8 @@ def list_compilations(database: Database) -> tuple[Compilation, ...]:
     """What torch.compile compiled, in order of time, with each function's name and place."""
     marks = load_pause_marks(database).pick(COMPILATION)
     functions = {code: _parse_frames(name) for code, name in enumerate(marks.names)}
-    rows = zip(*(column.tolist() for column in _columns(marks)), strict=True)
+    columns = (marks.start, marks.end, marks.thread, marks.name)
+    rows = zip(*(column.tolist() for column in columns), strict=True)
     return tuple(
         sorted(
             Compilation(start, end, thread, frames[-1])
@@ -118,10 +119,6 @@ def list_compilations(database: Database) -> tuple[Compilation, ...]:
             if (frames := functions[code])
         )
     )
-
-
-def _columns(marks: PauseMarks) -> tuple[IntArray, ...]:
-    return marks.start, marks.end, marks.thread, marks.name
 
 
 def list_samples(database: Database) -> list[tuple[int, int, Stack]]:

@@ -232,8 +232,8 @@ class _Writer:
 def _list_devices(facts: Mapping[str, Any]) -> list[tuple[object, ...]]:
     """The number and the model of each GPU."""
     gpus = facts.get("deviceProperties")
-    devices = [one for one in (gpus if isinstance(gpus, list) else ()) if isinstance(one, dict)]
-    numbered = (device for device in devices if isinstance(device.get("id"), int))
+    devices = gpus if isinstance(gpus, list) else ()
+    numbered = (gpu for gpu in devices if isinstance(gpu, dict) and isinstance(gpu.get("id"), int))
     return [(device["id"], str(device.get("name", ""))) for device in numbered]
 
 

@@ -151,7 +151,7 @@ def _set_graph_owners(
     if not len(replayed):
         return
     graph = book.code(_unattributed(GRAPH))
-    owned = _owned(book)
+    owned = np.array([owner.work != UNATTRIBUTED for owner in book.owners], bool)
     codes[replayed] = np.where(owned[codes[replayed]], codes[replayed], graph)
     captures = activity.captures
     place = captures.places(activity.ops.graph_node[replayed]) if captures else replayed * 0 - 1
@@ -162,10 +162,6 @@ def _set_graph_owners(
     names = _open_on_thread(marks.ranges, captures.thread[place], captures.time[place])
     captured = mark_code[names]
     codes[rows] = np.where(owned[captured], captured, codes[rows])
-
-
-def _owned(book: _Book) -> IntArray:
-    return np.array([owner.work != UNATTRIBUTED for owner in book.owners], bool)
 
 
 def _set_collectives(activity: Activity, marks: Marks, codes: IntArray, book: _Book) -> None:

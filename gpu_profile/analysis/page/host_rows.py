@@ -75,7 +75,7 @@ def draw_stacks(activity: Activity, stacks: Sequence[HostStacks], offset: int) -
     """(marks, number left out) of the functions of the thread that launches most work; without
     samples of Python, of the pauses in which the host launched nothing and the GPU idled.
     """
-    python = next((one for one in stacks if one.kind == "Python"), None)
+    python = next((sampled for sampled in stacks if sampled.kind == "Python"), None)
     found = _stretches(activity, python) if python else None
     if found is None:
         gaps = find_gaps(activity).of(STALL)

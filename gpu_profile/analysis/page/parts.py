@@ -1,6 +1,6 @@
 """Small pieces of HTML: escaped text, amounts with units, sortable and searchable tables."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from html import escape
 
 from gpu_profile.formats.table_formats import format_cell
@@ -99,7 +99,10 @@ def data_table(table: Table, caption: str, most: int = MOST_ROWS) -> str:
         return render_tag("p", render_text("No such events in these reports."), class_="note")
     numeric = [_is_numeric(table, index) for index in range(len(table.columns))]
     head = render_tag("tr", *map(_render_heading, table.columns, numeric))
-    body = "".join(_render_row(row, table.columns, numeric) for row in table.rows[:most])
+    body = "".join(
+        render_tag("tr", *map(_render_cell, row, table.columns, numeric))
+        for row in table.rows[:most]
+    )
     note = ""
     if len(table.rows) > most:
         note = name_program(
@@ -128,10 +131,6 @@ def _is_numeric(table: Table, index: int) -> bool:
 
 def _render_heading(column: Column, numeric: bool) -> str:
     return render_tag("th", render_text(column), scope="col", class_="number" if numeric else None)
-
-
-def _render_row(row: Sequence[Cell], columns: Sequence[Column], numeric: Sequence[bool]) -> str:
-    return render_tag("tr", *map(_render_cell, row, columns, numeric))
 
 
 def _render_cell(cell: Cell, column: Column, numeric: bool) -> str:

@@ -23,12 +23,12 @@ class ParquetStore:
         if not self._files:
             raise ReportError(f"{path} holds no .parquet file", "Give the folder nsys exported")
         try:
-            self.tables = {name: self._columns(file) for name, file in self._files.items()}
+            self.tables = {
+                name: tuple(self._parquet.read_schema(file).names)
+                for name, file in self._files.items()
+            }
         except (OSError, ValueError) as error:
             raise _make_damaged_error(path, error) from error
-
-    def _columns(self, file: Path) -> tuple[str, ...]:
-        return tuple(self._parquet.read_schema(file).names)
 
     def check_table(self, table: str) -> None:
         """Accept every table: a Parquet file is always a plain one."""

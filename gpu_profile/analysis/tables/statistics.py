@@ -120,16 +120,13 @@ def pool_samples(parts: Iterable[Samples]) -> Samples:
     place = {key: index for index, key in enumerate(keys)}
     if not samples:
         return Samples((), *(np.empty(0, np.int64) for _ in range(3)))
-    code = np.concatenate([_encode_again(part, place) for part in samples])
+    codes = (np.array([place[key] for key in part.keys], np.int64)[part.code] for part in samples)
+    code = np.concatenate(list(codes))
     value = np.concatenate([part.value for part in samples])
     count = np.concatenate([part.count for part in samples])
     packed = _one_number(code, value)
     order = np.lexsort((value, code)) if packed is None else np.argsort(packed)
     return _merge_equal(keys, code[order], value[order], count[order])
-
-
-def _encode_again(part: Samples, place: dict[Key, int]) -> IntArray:
-    return np.array([place[key] for key in part.keys], np.int64)[part.code]
 
 
 def make_sortable(key: Key) -> tuple[tuple[bool, Cell], ...]:

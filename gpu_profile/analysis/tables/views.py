@@ -5,7 +5,7 @@ from decimal import Decimal
 
 from gpu_profile.analysis.tables.summary import GROUPS
 from gpu_profile.errors import SettingsError
-from gpu_profile.table import Cell, Table
+from gpu_profile.table import Table
 
 
 def filter_rows(table: Table, pattern: str) -> Table:
@@ -18,12 +18,12 @@ def filter_rows(table: Table, pattern: str) -> Table:
     except re.error as error:
         hint = "It is a regular expression: escape ( [ * + ? . with \\"
         raise SettingsError(f"--filter {pattern!r} cannot be read: {error}", hint) from error
-    keep = [row for row in table.rows if any(expression.search(text) for text in _list_texts(row))]
+    keep = [
+        row
+        for row in table.rows
+        if any(isinstance(cell, str) and expression.search(cell) for cell in row)
+    ]
     return table.where(keep)
-
-
-def _list_texts(row: tuple[Cell, ...]) -> list[str]:
-    return [cell for cell in row if isinstance(cell, str)]
 
 
 def select_top(table: Table, count: int, by: str = "") -> Table:

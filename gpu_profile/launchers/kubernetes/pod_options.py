@@ -74,7 +74,7 @@ class PodOptions:
                 kube, place, has_mpi=bool(settings.component.get("INSTALL_MPI"))
             ),
             own_user=kube.run_as_user == AUTO,
-            injector=_find_injector(kube.injector),
+            injector=None if kube.injector == "none" else find_generation(kube.injector),
             wait_s=parse_count("KUBE_WAIT", kube.wait),
             hold_s=parse_count("KUBE_HOLD", kube.hold),
             cpus=parse_count("KUBE_CPUS", kube.cpus),
@@ -155,10 +155,6 @@ def _choose_user(kube: KubernetesSettings, place: ReportPlace, *, has_mpi: bool)
         what = f"hostpath:{place.host_path} is root's alone, and KUBE_RUN_AS_USER is {user}"
         raise SettingsError(what, "Set KUBE_RUN_AS_USER=0, or use --report-to pvc: or s3:")
     return user
-
-
-def _find_injector(name: str) -> Generation | None:
-    return None if name == "none" else find_generation(name)
 
 
 def parse_selector(text: str) -> dict[str, str]:

@@ -68,16 +68,14 @@ class UserScript:
 
     def render(self, job: Job, plan: NsysPlan, directory: str) -> str:
         """Return the script for sbatch: the user's #SBATCH lines, ours, and how theirs is run."""
-        return f"{self._copy_header()}{self._render_added(job, plan, directory)}"
+        # The lines that sbatch reads are for bash; the user's script keeps its own shell.
+        header = "".join(f"{line}\n" for line in (_SHELL, *self.script.header[1:]))
+        return f"{header}{self._render_added(job, plan, directory)}"
 
     def compare(self, job: Job, plan: NsysPlan, directory: str) -> str:
         """Return the difference of the user's header and the script for sbatch."""
         before = "".join(f"{line}\n" for line in self.script.header)
         return compare_texts(self.script.name, before, self.render(job, plan, directory))
-
-    def _copy_header(self) -> str:
-        """Return the lines that sbatch reads, for bash: the user's script keeps its own shell."""
-        return "".join(f"{line}\n" for line in (_SHELL, *self.script.header[1:]))
 
     def _render_added(self, job: Job, plan: NsysPlan, directory: str) -> str:
         ours = "".join(f"#SBATCH {line}\n" for line in self._list_directives(directory))

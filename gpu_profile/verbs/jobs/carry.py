@@ -15,11 +15,8 @@ def refuse_carry(options: ProfileOptions, launcher: Launcher) -> None:
     """Raise SettingsError for --carry where the launcher's jobs always have nsys of their own."""
     if options.carry and launcher.carrying is Carrying.NEVER:
         what = f"--carry: a job of {launcher.name} runs with these settings where nsys is"
-        raise SettingsError(what, f"Leave it out, or use {_list_carrying()}")
-
-
-def _list_carrying() -> str:
-    return name_launchers(lambda launcher: launcher.carrying is not Carrying.NEVER)
+        others = name_launchers(lambda other: other.carrying is not Carrying.NEVER)
+        raise SettingsError(what, f"Leave it out, or use {others}")
 
 
 def plan_carried(

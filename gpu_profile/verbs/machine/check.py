@@ -63,9 +63,10 @@ def first_checks() -> dict[str, Command]:
 
 def checks_beside() -> dict[str, Command]:
     """Return the checks that run beside the tests."""
+    shellcheck = find_program("shellcheck") or str(Path(sys.executable).with_name("shellcheck"))
     return {
         "mypy": Command(argv=(sys.executable, "-m", "mypy")),
-        "shellcheck": Command(argv=(*_list_shellcheck_words(), *_find_scripts())),
+        "shellcheck": Command(argv=(shellcheck, "-x", *_find_scripts())),
     }
 
 
@@ -139,10 +140,6 @@ def _run_timed(command: Command) -> tuple[Result, float]:
     """Run a check and keep its output. Returns its result and seconds."""
     began = time.monotonic()
     return process.run(command), time.monotonic() - began
-
-
-def _list_shellcheck_words() -> tuple[str, ...]:
-    return (find_program("shellcheck") or str(Path(sys.executable).with_name("shellcheck")), "-x")
 
 
 def _find_scripts() -> list[str]:

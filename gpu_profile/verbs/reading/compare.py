@@ -33,8 +33,8 @@ def compare(options: CompareOptions) -> None:
         raise SettingsError("compare needs two runs", "Use --base RUN --new RUN")
     form = options.format
     # A page is for a browser: it has a file without --output too.
-    wish = options.output or (formats.file_name(form) if form == formats.HTML else "")
-    output = output_file(wish, formats.file_name(form))
+    place = options.output or (formats.file_name(form) if form == formats.HTML else "")
+    output = output_file(place, formats.file_name(form))
     metric = Metric.parse(options.metric)
     fail_over = comparison.parse_percent(options.fail_over)
     spread = comparison.parse_percent(options.spread or settings.compare_spread, "--spread")

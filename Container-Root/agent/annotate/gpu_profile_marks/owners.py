@@ -69,12 +69,12 @@ class OwnerHooks:
         groups = optimizer.param_groups
         parameters = {id(parameter) for group in groups for parameter in group["params"]}
         # The model of a second optimizer may have hooks already: no search is needed.
-        self._hooked = {key: one for key, one in self._hooked.items() if one() is not None}
-        for one in self._hooked.values():
-            parameters -= {id(parameter) for parameter in one().parameters()}
+        self._hooked = {key: find for key, find in self._hooked.items() if find() is not None}
+        for find in self._hooked.values():
+            parameters -= {id(parameter) for parameter in find().parameters()}
         if not parameters:
             return
-        modules = [module for one in self._known.values() if (module := one()) is not None]
+        modules = [module for find in self._known.values() if (module := find()) is not None]
         roots = _find_roots(modules, parameters)
         called = itertools.chain.from_iterable(map(self._list_called, roots))
         for module in itertools.islice(called, _MOST_MODULES):

@@ -126,7 +126,7 @@ def _find_others(optimizer: Any) -> set[int]:  # noqa: ANN401 - torch
     A wrapper of an optimizer shares its parameters.
     """
     parameters = _list_parameters(optimizer)
-    living = [other for one in list(_OPTIMIZERS.values()) if (other := one()) is not None]
+    living = [other for find in list(_OPTIMIZERS.values()) if (other := find()) is not None]
     others = (other for other in living if other is not optimizer)
     return {id(other) for other in others if _shares_no_parameter(other, parameters)}
 

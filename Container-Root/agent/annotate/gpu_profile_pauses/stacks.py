@@ -89,7 +89,8 @@ class StackTexts:
         # In reverse: a recursive function has its line at the innermost place.
         for frame in (user, first):
             code = frame.f_code
-            place = next(place for place, one in enumerate(shown) if one.code is code)
+            place = next(place for place, known in enumerate(shown) if known.code is code)
             lines[place] = frame.f_lineno or 0
-        words = [format_frame(one.name, one.place, line) for one, line in zip(shown, lines)]  # noqa: B905
+        pairs = zip(shown, lines)  # noqa: B905 - `strict` is of Python 3.10; jobs may have 3.8
+        words = [format_frame(function.name, function.place, line) for function, line in pairs]
         return BETWEEN.join((STACK, *reversed(words)))

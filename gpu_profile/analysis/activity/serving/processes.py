@@ -46,7 +46,7 @@ def list_other_processes(database: Database, working: Collection[int]) -> tuple[
     names, launches = _read_names(database), _count_launches(database)
     return tuple(
         OtherProcess(
-            _find_pid(process),
+            int(pid_of(np.array(process))),
             names.get(process, ""),
             launches.get(process, 0),
             _count_marks(database, process),
@@ -70,10 +70,6 @@ def list_event_processes(database: Database) -> frozenset[int]:
         threads = database.load(table, "globalTid", sort=False)["globalTid"]
         processes |= {*list_distinct(process_of(threads))}
     return frozenset(processes)
-
-
-def _find_pid(process: int) -> int:
-    return int(pid_of(np.array(process)))
 
 
 def _read_names(database: Database) -> dict[int, str]:

@@ -84,7 +84,7 @@ class RequestFacts:
 def judge_requests(log: RequestLog, times: IterationTimes | None) -> RequestFacts:
     """The facts of a log. Raises SettingsError for one of another time than the recording's."""
     joined = _choose_joined(log, times)
-    queued = [_measure_queue(one, times) for one in joined] if times else []
+    queued = [_measure_queue(request, times) for request in joined] if times else []
     slowest = _find_slowest(joined, times) if times else ()
     return RequestFacts(
         count=len(log.waits),
@@ -120,7 +120,7 @@ def _choose_joined(log: RequestLog, times: IterationTimes | None) -> list[Reques
         what = f"the requests are of {_tell(low)} to {_tell(high)}, the recording of {_tell(start)}"
         raise SettingsError(f"{what} to {_tell(end)}", "Use the log of the recorded time")
     first = float(times.host_start[0]) / 1e9
-    return [one for one in log.requests if first <= one.arrival and one.first_token <= end]
+    return [r for r in log.requests if first <= r.arrival and r.first_token <= end]
 
 
 def _tell(seconds: float) -> str:
@@ -136,10 +136,10 @@ def _measure_queue(request: Request, times: IterationTimes) -> float:
 
 def _find_slowest(requests: Sequence[Request], times: IterationTimes) -> tuple[SlowRequest, ...]:
     """The slowest by the time to the first token, then by the time between tokens."""
-    spans = [(round(one.arrival * 1e9), round(one.first_token * 1e9), 1) for one in requests]
+    spans = [(round(r.arrival * 1e9), round(r.first_token * 1e9), 1) for r in requests]
     slow = _compare(requests, times, spans, "first token after")
-    longer = [one for one in requests if one.tokens > 1 and one.end * 1e9 <= times.end[-1]]
-    spans = [(round(one.first_token * 1e9), round(one.end * 1e9), one.tokens - 1) for one in longer]
+    longer = [r for r in requests if r.tokens > 1 and r.end * 1e9 <= times.end[-1]]
+    spans = [(round(r.first_token * 1e9), round(r.end * 1e9), r.tokens - 1) for r in longer]
     return (*slow, *_compare(longer, times, spans, "between tokens"))
 
 

@@ -126,15 +126,16 @@ def _parse_bench(text: str) -> list[Mapping[str, Any]]:
 
 
 def _read_lines(path: Path, documents: Sequence[tuple[int, Mapping[str, Any]]]) -> RequestLog:
-    requests = [_read_request(path, *one) for one in documents if not _has_failed(one[1])]
+    answered = (document for document in documents if not _has_failed(document[1]))
+    requests = [_read_request(path, *document) for document in answered]
     if not requests:
         raise SettingsError(f"{path}: no request has been answered", "Load the server longer")
-    span = max(one.end for one in requests) - min(one.arrival for one in requests)
+    span = max(request.end for request in requests) - min(r.arrival for r in requests)
     return RequestLog(
         tuple(requests),
-        tuple(one.wait_s for one in requests),
-        tuple(one.between_s for one in requests if one.tokens > 1),
-        sum(one.tokens for one in requests) / max(span, 1e-9),
+        tuple(request.wait_s for request in requests),
+        tuple(request.between_s for request in requests if request.tokens > 1),
+        sum(request.tokens for request in requests) / max(span, 1e-9),
         len(documents) - len(requests),
     )
 
