@@ -176,6 +176,7 @@ def parse_percent(text: str, flag: str = "--fail-over") -> float:
     try:
         value = float(text.strip().removesuffix("%"))
     except ValueError:
+        # Refused below together with negative numbers, `inf` and `nan`.
         value = -1.0
     if not 0 <= value < float("inf"):
         raise SettingsError(f"{flag} {text!r} is not a percentage", "Use for example 5%")

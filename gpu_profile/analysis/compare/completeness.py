@@ -78,6 +78,7 @@ def _describe_silent_steps(activity: Activity, extent: Extent) -> str:
         return ""
     begin = by_range[1]
     silent = int(np.count_nonzero(begin > activity.launched.max()))
+    # 2: a step is cut at either edge of the window.
     edge = max(allowed_edge(len(begin)), 2 + QUEUE_DEPTH / max(extent.kernels, 1))
     return f"{KERNEL} ends before {silent} of {len(begin)} steps" if silent > edge else ""
 

@@ -94,6 +94,7 @@ def as_junit(comparison: Comparison) -> str:
         kind = "failure" if failed else "skipped"
         ElementTree.SubElement(case, kind, {"message": printable(str(comparison))})
     ElementTree.SubElement(case, "system-out").text = as_text(comparison)
+    # For whoever opens the file: readers of JUnit do not care.
     ElementTree.indent(suite)
     return ElementTree.tostring(suite, encoding="unicode", xml_declaration=True) + "\n"
 

@@ -16,6 +16,7 @@ def list_notes(base: Runs, new: Runs) -> tuple[str, ...]:
     lines = [*_note_kernels(base[0], new[0]), *_note_steps(base[0], new[0])]
     for side, runs in (("base", base), ("new", new)):
         texts: dict[str, int] = {}
+        # In reverse, so that of several ranks with one warning the first is named.
         for rank in reversed([rank for run in runs for rank in run]):
             if rank.completeness:
                 texts |= dict.fromkeys(rank.completeness.warnings, rank.rank)

@@ -217,6 +217,7 @@ def _sample_range(activity: Activity, steps: Steps, name: str) -> tuple[IntArray
     instances = ranges.called(name)
     if not len(instances.start):
         return np.empty(0, np.int64), np.empty(0, np.int64)
+    # Ranges of another domain (cuDNN's, NCCL's) would be the innermost ones of its operations.
     domain = ranges.pick(np.flatnonzero(ranges.domain == instances.domain[0]))
     is_instance = domain.name == instances.name[0]
     first, last = _find_edges(activity, domain, is_instance)
@@ -230,6 +231,7 @@ def _sample_range(activity: Activity, steps: Steps, name: str) -> tuple[IntArray
 def _find_edges(activity: Activity, ranges: Ranges, chosen: IntArray) -> tuple[IntArray, IntArray]:
     """First start and last end of the operations in each range of the mask `chosen`."""
     first = np.full(len(ranges.start), np.iinfo(np.int64).max)
+    # A range without operations keeps `first` above `last`, which tells it below.
     last = np.zeros_like(first)
     level, outer = find_owners(activity, ranges), find_parents(ranges)
     while np.any(level != NO_RANGE):

@@ -81,6 +81,7 @@ def count_runs_to_find(change: float, spread: float) -> int | None:
 
     None for more than MOST_RUNS.
     """
+    # FEWEST_RUNS counts the runs of both sides.
     for runs in range(FEWEST_RUNS // 2, MOST_RUNS + 1):
         noise = t_quantile(ERROR, 2 * runs - 2) * spread * math.sqrt(2 / runs)
         if noise < change:
@@ -120,6 +121,7 @@ def t_quantile(tail: float, freedom: float) -> float:
     if freedom < 1:
         return math.inf
     low, high = 0.0, 1e6
+    # 1e6 halved 100 times is below the last digit of a float.
     for _ in range(100):
         middle = (low + high) / 2
         low, high = (middle, high) if t_tail(middle, freedom) > tail else (low, middle)
@@ -139,6 +141,7 @@ def _draw_medians(samples: Samples, random: np.random.Generator) -> Samples:
     steps.
     """
     count = len(samples)
+    # n^(1/3): the length that has the least error of a variance (Künsch 1989; Hall et al. 1995).
     size = max(1, round(count ** (1 / 3)))
     starts = random.integers(0, count, (RESAMPLES, -(-count // size)))
     rows = (starts[:, :, None] + np.arange(size)).reshape(RESAMPLES, -1)[:, :count] % count

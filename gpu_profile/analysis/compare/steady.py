@@ -59,6 +59,7 @@ def _combine(ranks: Sequence[RankSamples], metric: Metric, side: str) -> Samples
         raise ReportError(f"the {side} run spends no time in {metric}", _format_hint(metric, ranks))
     if metric.kind in ("gpu", "kernel", "module"):
         return np.asarray(stacked.mean(axis=0))
+    # The ranks wait for each other, so the slowest one's time is that of the step.
     return np.asarray(stacked.max(axis=0))
 
 

@@ -47,6 +47,7 @@ def format_idle_line(
     words: str,
     step_ms: Callable[[RankView], float] = lambda view: view.step_ms,
 ) -> str:
+    # By share: the ranks of a pipeline can have steps of different length.
     worst = max(views, key=lambda view: cost_ms(view) / step_ms(view))
     mean = float(np.mean([cost_ms(view) for view in views]))
     step = float(np.mean([step_ms(view) for view in views]))

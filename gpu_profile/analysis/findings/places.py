@@ -26,6 +26,7 @@ def find_longest_gap(*causes: int) -> FindPlace:
 
     def find(views: Sequence[RankView], finding: Finding) -> Place | None:
         gaps = [
+            # -rank: of equally long gaps max() then takes the lowest rank's.
             (ns, -view.rank, at)
             for view in views
             for cause, (ns, at) in view.common.idle.longest.items()

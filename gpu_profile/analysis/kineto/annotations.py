@@ -71,6 +71,7 @@ class TraceMarks:
     def _list_calls(self, number_of: Callable[[str], int]) -> Iterator[RangeRow]:
         """Yield each call as a mark: `forward Block.2.Linear.9|Linear|` inside the outermost."""
         self._flush()
+        # The outer one of two calls that start together is the longer one.
         in_order = "SELECT * FROM calls ORDER BY thread, start, end DESC"
         outer: list[tuple[int, int, str]] = []
         for thread, start, end, name in self.database.execute(in_order):

@@ -38,6 +38,7 @@ def describe_collective(args: Arguments) -> tuple[str, bytes] | None:
     if not call or not (args.group or args.group_ranks):
         return None
     group = hashlib.sha256(f"{args.group}|{args.group_ranks}".encode()).digest()
+    # 63 bits: SQLite's integers have a sign.
     communicator = int.from_bytes(group[:8], "little") >> 1
     elements = args.received if call == "ncclReduceScatter" else args.sent
     size = max(0, elements) * _SIZES.get(args.dtype.lower(), 1)

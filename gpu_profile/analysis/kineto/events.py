@@ -94,6 +94,8 @@ def read_events(file: IO[bytes], path: Path, frame: bytearray) -> Iterator[Event
     decode = msgspec.json.Decoder(Event).decode
     try:
         for text in _split_events(file, path, frame):
+            # The category stands first in Kineto's events; most are left out here without being
+            # parsed.
             category = _CATEGORY.search(text, 0, 200)
             if category and category[1].decode().lower() not in WANTED:
                 continue
@@ -178,6 +180,7 @@ def _refuse_cut(path: Path) -> ReportError:
 def parse_ns(number: msgspec.Raw) -> int:
     """Return the ns of a JSON number of us: 4928 of `4.928`."""
     whole, _, fraction = bytes(number).partition(b".")
+    # In whole numbers: ns since 1970 have 19 digits, a float 16.
     if whole.isdigit() and (not fraction or fraction.isdigit()):
         return int(whole) * 1000 + int(fraction[:3].ljust(3, b"0"))
     return round(float(bytes(number)) * 1000)

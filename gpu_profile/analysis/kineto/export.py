@@ -108,6 +108,7 @@ class _Writer:
     start: int | None = None
 
     def __post_init__(self) -> None:
+        # A draft until its rename: one that broke off is not read, and needs no journal.
         self.database.execute("PRAGMA journal_mode=OFF")
         self.database.execute("PRAGMA synchronous=OFF")
         self.marks = TraceMarks(self.database)
@@ -138,6 +139,7 @@ class _Writer:
         """The globalTid of a call or an annotation."""
         pid, tid = (value if isinstance(value, int) else 0 for value in (event.pid, event.tid))
         self.pids[pid] = self.pids.get(pid, 0) + 1
+        # nsys' layout: 24 bits of the thread, 24 of the process, then the host's.
         return (1 << 48) | (pid & 0xFFFFFF) << 24 | (tid & 0xFFFFFF)
 
     def finish(self, facts: Mapping[str, Any]) -> None:

@@ -78,6 +78,7 @@ def _list_events(
     marks: Marks, rows: IntArray, names: IntArray, time: IntArray
 ) -> Iterator[tuple[int, int, int]]:
     """(backward pass, name of the mark, place of the collective or -1) by time."""
+    # Gradients before collectives: a stable sort keeps them first where both are at one time.
     moment = np.r_[marks.ranges.start[rows], time]
     name = np.r_[marks.ranges.name[rows], names]
     place = np.r_[np.full(len(rows), -1), np.arange(len(time))]

@@ -52,6 +52,7 @@ def find_gap_places(activity: Activity) -> tuple[IntArray, tuple[GapPlace, ...]]
 def _find_user_ranges(activity: Activity, gaps: Gaps) -> tuple[IntArray, tuple[GapPlace, ...]]:
     ranges = activity.ranges.of_user()
     index = ranges_at(activity, ranges, gaps)
+    # + 1: NO_RANGE is -1, and place 0 is NOWHERE.
     codes = np.append(ranges.name, NO_RANGE)[index] + 1
     return codes, (NOWHERE, *map(GapPlace, ranges.names))
 

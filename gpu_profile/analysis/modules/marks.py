@@ -84,6 +84,7 @@ def parse_mark(text: str) -> Mark:
         return Mark(phase, Module(f"({text})", label.split(" ")[0]))
     if not label or phase not in OF_MODULES:
         return Mark(phase)
+    # A label may be a name alone.
     name, kind, place = (*label.split("|"), "", "")[:3]
     return Mark(phase, Module(name or kind, kind, place))
 

@@ -51,6 +51,7 @@ def _search_bytes(path: Path, redactor: Redactor) -> str:
         while chunk := file.read(_CHUNK):
             if what := _search_chunk(tail + chunk, redactor):
                 return f"{what} in the file's bytes before {file.tell()}"
+            # What is cut by the end of a chunk is whole in the next one.
             tail = chunk[-_OVERLAP:]
     return ""
 

@@ -98,6 +98,7 @@ def _compute_weights(start: IntArray, step: IntArray) -> NDArray[np.float64]:
     """A weight for each collective, below 1 in steps with outlying waits (see Waits)."""
     wait = (start.max(axis=0) - start).sum(axis=0)
     sums = np.bincount(step, weights=wait)
+    # "lower" is the sum of a step; between two steps the outlier itself would raise the cap.
     cap = np.quantile(sums, CAP_QUANTILE, method="lower")
     return np.asarray(np.minimum(1.0, cap / np.maximum(sums, 1.0))[step])
 
@@ -109,6 +110,7 @@ def suspects_of(waits: Waits) -> Suspects | None:
     wait, views = waits.wait, waits.views
     mean = (wait * waits.weight).mean(axis=1)
     order = np.argsort(mean, kind="stable")
+    # Up to half of the ranks: more late ones than others would be the usual ones.
     jumps = np.diff(mean[order])[: len(views) // 2]
     count = int(np.argmax(jumps)) + 1
     late, others = order[:count], order[count:]

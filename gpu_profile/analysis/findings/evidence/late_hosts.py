@@ -84,6 +84,7 @@ def _list_slow_hosts(others: tuple[RankView, ...]) -> tuple[str, ...]:
     """Evidence that the other ranks' hosts would be late, too, if no rank came late."""
     host = float(np.median([view.host_ms for view in others]))
     work = float(np.median([view.mean(view.states.times["busy"]) / 1e6 for view in others]))
+    # A GPU is busy while a collective waits, but that is no work that its host must launch.
     work -= float(np.median([view.ms("wait") for view in others]))
     if host - work < SLOW_SHARE * float(np.median([view.step_ms for view in others])):
         return ()

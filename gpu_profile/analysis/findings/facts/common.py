@@ -88,6 +88,7 @@ def _sum_kernels(activity: Activity) -> dict[str, KernelTime]:
     place, names = encode_column(ops.name[rows])
     duration = ops.duration[rows]
     sums = [
+        # Exact: bincount sums in float64, whole numbers up to 2^53 ns, which is 104 days.
         np.bincount(place, weights=weight, minlength=len(names)).astype(np.int64)
         for weight in (None, duration, undisturbed, duration * undisturbed)
     ]

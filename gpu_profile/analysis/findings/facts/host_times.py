@@ -58,6 +58,7 @@ def _find_silence(activity: Activity, blocked: Intervals, least: int) -> Interva
     # Few pauses between launches are long, so the blocking calls are taken out of those only.
     first = blocked.start.min(initial=calls.start[launches[0]])
     ends = np.r_[first, calls.end[launches]]
+    # Launches of several threads overlap: a pause begins behind the last of all that came before.
     np.maximum.accumulate(ends, out=ends)
     begins = np.r_[calls.start[launches], blocked.end.max(initial=ends[-1])]
     long = np.flatnonzero(begins - ends >= least)
