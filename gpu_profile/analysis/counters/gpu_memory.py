@@ -53,6 +53,8 @@ def _curves(rows: Columns) -> Iterator[Reserved]:
                 what = rows["memoryOperationType"][chosen]
                 sign = np.where(what == ALLOCATED, 1, np.where(what == FREED, -1, 0))
                 level = np.cumsum(sign * rows["bytes"][chosen])
+                # What was reserved before the recording is freed in it: the curve would fall below
+                # 0.
                 level -= min(0, int(level.min()))
                 counts = int((what == ALLOCATED).sum()), int((what == FREED).sum())
                 time = rows["start"][chosen]

@@ -108,7 +108,6 @@ class _Writer:
     start: int | None = None
 
     def __post_init__(self) -> None:
-        # A draft until its rename: one that broke off is not read, and needs no journal.
         self.database.execute("PRAGMA journal_mode=OFF")
         self.database.execute("PRAGMA synchronous=OFF")
         self.marks = TraceMarks(self.database)

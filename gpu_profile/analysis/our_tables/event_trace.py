@@ -48,6 +48,7 @@ def merge_events(parts: Sequence[Sequence[Row]]) -> Table:
     Kind is kernel, communication, copy, memset, call or range. Place is "GPU 0, stream 7" or
     "thread 4711".
     """
+    # By text first: events of one ns then have one order, however the reports are read.
     rows = sorted(chain.from_iterable(parts), key=lambda row: tuple(map(str, row[2:])))
     rows.sort(key=lambda row: int(row[0] or 0))
     return Table("event_trace", COLUMNS, tuple(rows), HINT)

@@ -27,6 +27,7 @@ def render_document(title: str, body: str) -> str:
     return (
         '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         f'<meta http-equiv="Content-Security-Policy" content="{_make_policy(sources)}">\n'
+        # Else a telephone draws the page as wide as a desktop's, and shrinks it.
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
         f'<title>{title}</title>\n<link rel="icon" href="data:,">\n'
         f"<style>\n{_read_asset('page.css')}{_read_asset('print.css')}</style>\n</head>\n<body>\n"

@@ -61,6 +61,7 @@ def draw_calls(
     count = len(rows)
     if count > most:
         length = calls.end[rows] - calls.start[rows]
+        # argpartition: the longest ones without sorting millions of calls by length.
         rows = np.sort(rows[np.argpartition(length, count - most)[count - most :]])
     name, codes = encode_column(calls.name[rows])
     names = tuple(API_VERSION.sub("", activity.names[int(code)]) for code in codes)

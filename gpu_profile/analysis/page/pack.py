@@ -33,6 +33,7 @@ class Packer:
 
     def base64(self) -> str:
         """The block in base64, deflated without a header ("deflate-raw" of DecompressionStream)."""
+        # -15: zlib's way to say "without header"; 6 is its own default.
         packer = zlib.compressobj(6, zlib.DEFLATED, -15)
         packed = packer.compress(b"".join(self._parts)) + packer.flush()
         return base64.b64encode(packed).decode()

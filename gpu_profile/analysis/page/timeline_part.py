@@ -40,10 +40,6 @@ def render_drawing(ranks: Sequence[RankPicture], data: tuple[str, str], paths: P
     )
 
 
-def _on_gpus(ranks: Sequence[RankPicture]) -> bool:
-    return any(rank.total_events for rank in ranks)
-
-
 def _list_keys(ranks: Sequence[RankPicture]) -> list[tuple[str, str]]:
     """The colours of the rows that the run has."""
     communicates = any(rank.busy[GPU_LANES.index("communication")].any() for rank in ranks)
@@ -52,6 +48,7 @@ def _list_keys(ranks: Sequence[RankPicture]) -> list[tuple[str, str]]:
 
 
 def _render_data(kind: str, name: str, content: str) -> str:
+    # No text of a report may end the script element: JSON reads the escape as `<`.
     escaped = content.replace("<", "\\u003c")
     return f'<script type="{kind}" id="timeline-{name}">{escaped}</script>\n'
 

@@ -37,6 +37,7 @@ class AnalysisByName(Mapping[str, "Analysis"]):
     def __len__(self) -> int:
         return len(self._places)
 
+    # Mapping's own would import the table.
     def __contains__(self, name: object) -> bool:
         return name in self._places
 

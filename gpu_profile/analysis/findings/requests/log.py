@@ -81,6 +81,7 @@ def read_request_log(path: Path) -> RequestLog:
     documents = list(_parse(path, text))
     if not documents:
         raise SettingsError(f"{path} holds no request", FORM)
+    # `vllm bench serve --append-result` adds a line a run to one file.
     last = documents[-1][1]
     if "ttfts" in last or "request_throughput" in last:
         return _read_generator(path, last)

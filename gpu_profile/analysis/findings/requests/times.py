@@ -33,6 +33,7 @@ class IterationTimes:
 
     def sum_between(self, start: int, end: int) -> IntArray:
         """ns by WHERE between two times. Of an iteration that is cut, each part counts alike."""
+        # Iterations follow each other, so that both times rise: no others overlap the span.
         low, high = np.searchsorted(self.end, start, "right"), np.searchsorted(self.start, end)
         rows = slice(int(low), max(int(low), int(high)))
         length = np.maximum(self.end[rows] - self.start[rows], 1)

@@ -68,6 +68,7 @@ def _build_rows(
     size, moved = (np.concatenate(column) for column in zip(*parts, strict=True))
     group = size
     if len(np.unique(size)) > _MOST_SIZES:
+        # Variable lengths (MoE, sequences) give each message a size of its own.
         group = 2 ** np.floor(np.log2(size)).astype(np.int64)
     chosen = [group == bucket for bucket in np.unique(group)]
     return [_build_row(name, kind, ranks, size[mask], moved[mask]) for mask in chosen]

@@ -109,6 +109,7 @@ def _box(name: str, node: _Node, share: float, row: int, offset: float) -> str:
     idle = node.idle / node.samples
     shares = f"{format_percent(share)}; {format_percent(idle)} while GPU idle"
     title = f"{name}: {node.samples:,} samples, {shares}"
+    # Shares of the width, so that the graph fits any window and needs no script.
     style = f"left:{100 * offset:.3f}%;width:{100 * share:.3f}%;top:{row * _ROW_PX}px"
     shade = f"--idle-part:{100 * idle:.0f}%"
     label = render_text(name) if share >= _LABEL_FROM else ""

@@ -86,6 +86,7 @@ def _memory_curve(name: str, time: NDArray[np.int64], size: NDArray[np.int64]) -
         np.r_[0 : len(time) : max(1, len(time) // 300), np.argmax(size), len(time) - 1]
     )
     corners = np.repeat(keep, 2)
+    # Steps, not slopes: memory keeps its size until the next allocation.
     return Curve(name, time[corners][1:] / 1e9, size[corners][:-1] / 1e9)
 
 

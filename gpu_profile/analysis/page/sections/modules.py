@@ -75,6 +75,7 @@ def model_icicle(
     drawing = render_tag(
         "div", *shapes, class_="icicle", id="icicle", style=f"height:{depth * _ROW_PX}px"
     )
+    # No name may end the script element: JSON reads the escape as `<`.
     content = json.dumps(data, separators=(",", ":")).replace("<", "\\u003c")
     script = f'<script type="application/json" id="icicle-data">{content}</script>\n'
     keys = (("m-forward", "forward and the rest"), ("m-backward", "backward"))

@@ -59,6 +59,7 @@ def judge_pipeline(views: Sequence[RankView]) -> Judgement:
         return Judgement(unjudged=("the stages of the pipeline: single steps are not known",))
     stages = _stages(chains, period)
     bound = int(np.argmin(stages.bubble))
+    # Without it: with two stages the median of all would be between both.
     others = np.delete(stages.bubble, bound)
     if float(np.median(others)) - stages.bubble[bound] < LEAST_DIFFERENCE:
         return Judgement()

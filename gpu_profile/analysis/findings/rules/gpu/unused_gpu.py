@@ -90,6 +90,7 @@ def _number(activity: Activity, database: Database) -> int:
     rows = read_records(database, "TARGET_INFO_CUDA_DEVICE", *columns)
     numbers = {(pid, cuda): gpu for pid, cuda, gpu in rows}
     pid = int(pid_of(np.array(activity.process)))
+    # Under CUDA_VISIBLE_DEVICES device 0 of a process is any GPU of its host.
     return numbers.get((pid, activity.device), activity.device)
 
 

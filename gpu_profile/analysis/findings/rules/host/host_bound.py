@@ -44,6 +44,7 @@ RULE = FindingRule(
         ),
     ),
     holds_tracing_cost=True,
+    # The GPU also waits for launches while a program starts and loads its model.
     unclear_without_steps=lambda _finding: True,
     needs_all_kernels=True,
     time_ms=lambda view, _: _launch_ms(view),
