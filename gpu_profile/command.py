@@ -96,6 +96,7 @@ def find_question(command: Command) -> Command | None:
 
 
 def make_command(*argv: str, stdin: str = "", **env: str) -> Command:
+    """Return a command of these words; `env` is added to its environment."""
     return Command(argv=argv, stdin=stdin, env=env)
 
 

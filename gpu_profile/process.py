@@ -163,6 +163,7 @@ def ask_server(question: Command) -> None:
 def start_child(
     command: Command, output: int | IO[bytes], *, own_session: bool = True
 ) -> subprocess.Popen[bytes]:
+    """Start a command whose output and errors go to one file or pipe. The caller waits for it."""
     with files.open_text(command.stdin) as stdin:
         return _open_child(command, stdin, output, subprocess.STDOUT, own_session=own_session)
 

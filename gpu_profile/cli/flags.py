@@ -62,6 +62,7 @@ def split_words(flag: str, text: str) -> tuple[str, ...]:
 
 
 def whole_number(flag: str, text: str) -> int:
+    """Return the number of a flag. Raises SettingsError unless it is 0, 1, 2, …"""
     if not text.isdecimal():
         raise SettingsError(f"{flag} {text!r} is not a number", "Use 0, 1, 2, …")
     return int(text)
@@ -96,6 +97,7 @@ def _list_containers() -> str:
 
 
 def at_least(flag: str, number: float, least: int) -> None:
+    """Raise SettingsError for a smaller number."""
     if number < least:
         raise SettingsError(f"{flag} {number:g} is too small", f"Use {least} or more")
 

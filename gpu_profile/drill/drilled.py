@@ -53,6 +53,7 @@ def _is_like(kernel: Kernel, launch: Launch) -> bool:
 
 
 def make_table(plan: DrillPlan, drilled: Sequence[Drilled]) -> Table:
+    """Return a row for each kernel that was to be measured; without figures where ncu met none."""
     rows = tuple(_make_row(plan, each.kernel, each.launch) for each in drilled)
     return Table("drill", COLUMNS, rows)
 

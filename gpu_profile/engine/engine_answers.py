@@ -89,6 +89,7 @@ def extract_reason(result: Result) -> str:
 
 
 def check_engine_result(result: Result, doing: str) -> Result:
+    """Return the result. Raises the error of make_engine_error if the engine refused."""
     if result.returncode:
         raise make_engine_error(result, doing)
     return result

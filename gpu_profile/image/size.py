@@ -39,11 +39,13 @@ def measure_size(image: str) -> Steps[tuple[Table, Table]]:
 
 
 def history_command(image: str) -> Command:
+    """Return the command that lists the bytes and the instruction of each layer."""
     form = "{{.Size}}\t{{.CreatedBy}}"
     return make_engine_command("history", "--no-trunc", "--human=false", "--format", form, image)
 
 
 def files_command(image: str) -> Command:
+    """Return the command that lists the largest files of an image, in bytes."""
     line = f"find / -xdev -type f -printf '%s %p\\n' | sort -rn | head -n {_LARGEST}"
     return make_engine_command("run", "--rm", "--network=none", image, "sh", "-c", line)
 

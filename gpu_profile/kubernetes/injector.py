@@ -158,6 +158,7 @@ def _upgrade_release(
 
 
 def remove_chart(cluster: KubernetesCluster, kind: Generation) -> Steps[str]:
+    """Uninstall the chart, and wait until it is gone. Does nothing where it is not there."""
     remove = _make_helm_command(cluster, "uninstall", kind.release, "--ignore-not-found", "--wait")
     _check_result((yield remove), f"removing {kind.release}")
     return f"{kind.release} is gone; CRDs of the chart, if any, stay: helm never removes them"

@@ -180,6 +180,7 @@ def make_kubectl_error(result: Result, doing: str) -> GpuProfileError:
 
 
 def check_kubectl_result(result: Result, doing: str) -> Result:
+    """Return the result. Raises the error of make_kubectl_error if kubectl failed."""
     if result.returncode:
         raise make_kubectl_error(result, doing)
     return result

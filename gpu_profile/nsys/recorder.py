@@ -25,6 +25,7 @@ def is_armed(job: Job) -> bool:
 
 
 def make_old_image_error(image: object) -> SettingsError:
+    """Return the error on an image whose agent cannot record on demand."""
     what = f"{image} is older than recording on demand: its profile.py has no --record"
     return SettingsError(what, "Build it again: `invoke build`, and `invoke push` for a cluster")
 

@@ -70,6 +70,7 @@ def _make_request(url: str) -> "urllib.request.Request":
 
 
 def fetch_text(fetch: Fetch, url: str) -> str:
+    """Return the text behind a URL, cut where it is larger than any page that is read here."""
     with fetch(url) as body:
         # A server that sends without an end must not fill the memory.
         return body.read(_TEXT_LIMIT).decode(errors="replace")

@@ -49,6 +49,7 @@ def mark_stopped(directory: Path, *, stopped: bool = True) -> None:
 
 
 def is_stopped(directory: Path) -> bool:
+    """Return whether the user ended the run's job."""
     note = read_note(directory)
     return note is not None and note.stopped
 

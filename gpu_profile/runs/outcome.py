@@ -36,6 +36,7 @@ def predict_handle(launcher: Launcher, job: Job, plan: NsysPlan) -> str:
 def make_record(
     job: Job, launcher: Launcher, plan: NsysPlan, kinds: tuple[str, ...], handle: str = ""
 ) -> RunRecord:
+    """Return the record of a run that is about to be submitted, without secrets of its command."""
     resources = job.resources
     world = job.least_ranks or resources.nodes * (resources.tasks_per_node or 1)
     chosen = job.profile.ranks if job.profile else frozenset()
@@ -74,6 +75,7 @@ def _list_record(job: Job) -> dict[str, str]:
 
 
 def make_job_failure(status: JobStatus, directory: Path) -> GpuProfileError | None:
+    """Return the job's own error, with the last line of its output; None if it succeeded."""
     if status.state is JobState.SUCCEEDED:
         return None
     word = "was cancelled" if status.state is JobState.CANCELLED else status.state.value

@@ -147,6 +147,7 @@ def _read_certificates() -> str:
 
 
 def complete_upload(address: str, upload: str, etags: Sequence[str]) -> None:
+    """Join the parts, whose `etags` stand in their order. Raises BucketError."""
     bucket, key = split_address(address)
     parts = [{"PartNumber": number, "ETag": tag} for number, tag in enumerate(etags, 1)]
     _open_client(bucket).complete_multipart_upload(
@@ -155,6 +156,7 @@ def complete_upload(address: str, upload: str, etags: Sequence[str]) -> None:
 
 
 def abort_upload(address: str, upload: str) -> None:
+    """Give up an upload, so that S3 removes its parts. Raises BucketError."""
     bucket, key = split_address(address)
     _open_client(bucket).abort_multipart_upload(Bucket=bucket, Key=key, UploadId=upload)
 
@@ -194,6 +196,9 @@ def _run(verb: str, address: str, *words: str) -> None:
 
 
 def answer_call(argv: Sequence[str]) -> int:
+    """Run a call of the command line. Returns the exit code: 3 with a line on stderr for an error.
+
+    """
     try:
         with _naming_errors():
             _run(*argv)

@@ -214,6 +214,7 @@ def find_short(extents: Sequence[Extent]) -> tuple[Extent, ...]:
 
 
 def most_steps(extents: Sequence[Extent]) -> int:
+    """Return the steps of the rank that recorded most; 0 without ranks."""
     return max((extent.steps for extent in extents), default=0)
 
 

@@ -40,6 +40,7 @@ def measure_completeness(
     kernels: Mapping[str, tuple[IntArray, IntArray]],
     warnings: tuple[str, ...],
 ) -> Completeness:
+    """Return what tells whether a rank lost data. `kernels`: (launches, ns) by name and step."""
     health, (first, last) = rank_health(activity, ""), steady_window(activity)
     counts = sum((count for count, _ in kernels.values()), np.zeros(len(steps) or 1, np.int64))
     extent = Extent(

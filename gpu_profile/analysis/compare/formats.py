@@ -17,6 +17,7 @@ HTML = "html"
 
 
 def as_text(comparison: Comparison) -> str:
+    """Return the verdict, a line a side, remarks, and a table of the kernels that changed."""
     verdict, *more = list_lines(comparison)
     lines = [verdict, "", *more, ""]
     if not comparison.kernels.rows:

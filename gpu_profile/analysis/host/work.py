@@ -131,6 +131,7 @@ class HostWork:
 
 
 def load_host_record(database: Database) -> HostRecord:
+    """Read what shows the host's work: samples, waits and interruptions; each may be empty."""
     stacks = next(iter(load_stacks(database)), NO_STACKS)
     return HostRecord(stacks, load_waits(database), _load_interruptions(database))
 

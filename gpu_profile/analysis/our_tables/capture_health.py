@@ -23,6 +23,7 @@ COLUMNS = (
 
 
 def collect_health(database: Database, scope: Scope) -> ReportHealth:
+    """Return what the capture of one report lost."""
     return report_health(database, activities_of(database, scope))
 
 

@@ -60,6 +60,7 @@ def _format_three_digits(value: float) -> str:
 
 
 def format_percent(share: float) -> str:
+    """Return a share from 0 to 1 as `12.3 %`."""
     return f"{100 * share:.1f} %"
 
 
@@ -85,6 +86,7 @@ def render_legend(entries: Iterable[tuple[str, str]]) -> str:
 
 
 def render_folded(summary: str, *content: str, open_: bool = False) -> str:
+    """Return HTML that is folded under its summary. `content` must be HTML already."""
     return render_tag(
         "details",
         render_tag("summary", render_text(summary)),

@@ -20,6 +20,7 @@ _NAME, _CAUSE, _COMMAND = 60, 100, 300
 
 
 def as_text(result: CiResult) -> str:
+    """Return the verdict, the figures, what changed, what would decide, and how to repeat it."""
     lines = [
         f"{WORDS[result.verdict]}: {result.pairs} pairs against {result.base}, {result.kernels}"
     ]
@@ -94,6 +95,7 @@ def _make_cell(text: str, most: int) -> str:
 
 
 def shorten_text(text: str, most: int) -> str:
+    """Return a text of at most `most` characters; a cut one ends with "…"."""
     return text if len(text) <= most else f"{text[: most - 1]}…"
 
 

@@ -6,5 +6,6 @@ from gpu_profile.analysis.store.records import read_records
 
 
 def read_hostname(database: Database) -> str:
+    """Return the name of the machine that recorded; "" where the report does not say it."""
     rows = read_records(database, "TARGET_INFO_SYSTEM_ENV", text("name"), text("value"))
     return next((value for name, value in rows if name == "Hostname"), "")

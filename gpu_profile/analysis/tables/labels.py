@@ -43,6 +43,7 @@ def api_labels(database: Database, ids: Sequence[tuple[int, ...]]) -> list[Key]:
 
 
 def copy_label(kind: int) -> str:
+    """Return nsys' name of a copy, by CUPTI's copyKind; unknown kinds are nsys' "Unknown"."""
     name = COPIES[kind] if 0 <= kind < len(COPIES) else COPIES[0]
     return f"[CUDA memcpy {name}]"
 
@@ -63,4 +64,5 @@ MEMORY_KINDS = (
 
 
 def memory_kind(kind: int) -> str:
+    """Return nsys' name of a kind of memory, by CUPTI's memKind."""
     return MEMORY_KINDS[kind] if 0 <= kind < len(MEMORY_KINDS) else MEMORY_KINDS[-1]

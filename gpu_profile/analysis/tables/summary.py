@@ -82,6 +82,7 @@ def list_group_columns(rows: Columns, scope: Scope, columns: Sequence[str]) -> l
 
 
 def ranks_of(pids: IntArray, scope: Scope) -> IntArray:
+    """Return the rank of each process id; UNKNOWN_RANK for others."""
     codes, pid_values = encode_rows(pids)
     ranks = [scope.ranks.get(pid, UNKNOWN_RANK) for (pid,) in pid_values]
     return np.array(ranks, np.int64)[codes]
@@ -166,6 +167,7 @@ def compute_statistics(row: Summary) -> tuple[float, float, int, int, float]:
 def make_summary(
     shape: TableShape, part: Callable[[Database, Scope], Grouped], by: tuple[str, ...], doc: str
 ) -> Analysis:
+    """Return the table with a row for each name and statistics of its durations (ns)."""
     return Analysis(shape.title, part, partial(merge_summary, shape), by, doc)
 
 

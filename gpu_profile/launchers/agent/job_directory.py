@@ -103,11 +103,13 @@ def parse_answer(result: Result, doing: str) -> Any:  # noqa: ANN401 - JSON
 
 
 def parse_facts(result: Result, doing: str) -> Mapping[str, Any]:
+    """Return the facts that the agent prints as JSON. Raises ToolError for another answer."""
     document: Mapping[str, Any] = parse_answer(result, doing)
     return document
 
 
 def parse_status(result: Result) -> JobStatus:
+    """Return the job's status of the agent's answer; UNKNOWN for a state of a newer agent."""
     state = parse_answer(result, "asking for the job")
     return JobStatus(
         state=STATES.get(state["state"], JobState.UNKNOWN),

@@ -59,6 +59,7 @@ def describe_job(
 
 
 def refuse_mounts(job: Job) -> None:
+    """Raise SettingsError for --mount: a pod sees its node's directories, not this machine's."""
     if job.mounts:
         raise SettingsError(
             f"{job.mounts[0].source} is on this machine, which pods cannot mount",
@@ -166,6 +167,7 @@ def edit_worker(container: Manifest, options: PodOptions, job: Job) -> None:
 
 
 def edit_mounts(container: Manifest, options: PodOptions, job: Job) -> None:
+    """Set where the reports' volume is mounted."""
     for mount in container["volumeMounts"]:
         if mount["name"] == "reports":
             mount["mountPath"] = options.place.choose_mount(
@@ -184,6 +186,7 @@ def add_injection_label(template: Manifest, options: PodOptions) -> None:
 
 
 def edit_volumes(spec: Manifest, options: PodOptions, run: str) -> None:
+    """Set the reports' volume, and the size of /dev/shm."""
     for volume in spec["volumes"]:
         if volume["name"] == "reports":
             del volume["emptyDir"]

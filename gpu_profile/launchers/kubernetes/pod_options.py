@@ -158,6 +158,7 @@ def _choose_user(kube: KubernetesSettings, place: ReportPlace, *, has_mpi: bool)
 
 
 def parse_selector(text: str) -> dict[str, str]:
+    """Return the labels of `key=value,…`. Raises SettingsError for another form."""
     pairs = [part.partition("=") for part in text.split(",") if part]
     for key, equals, _ in pairs:
         if not key or not equals:
@@ -197,6 +198,7 @@ def parse_affinity(text: str) -> dict[str, Any]:
 
 
 def parse_count(key: str, text: str) -> int:
+    """Return the number of a setting. Raises SettingsError unless it is 0, 1, 2, …"""
     if not text.isdecimal():
         raise SettingsError(f"{key} {text!r} is not a number", "Use 0, 1, 2, …")
     return int(text)

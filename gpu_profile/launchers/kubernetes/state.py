@@ -85,6 +85,7 @@ def get_patiently(
 
 
 def get_job(cluster: KubernetesCluster, kind: Kind, job_id: str) -> Steps[Object]:
+    """Ask for the job's object, for a minute while the cluster is away. Raises its refusal."""
     namespace, name = split_id(job_id)
     result = yield from get_patiently(cluster, kind.resource, name, namespace=namespace)
     return parse_object(result, f"asking for {job_id}")
@@ -111,6 +112,7 @@ def get_pods(cluster: KubernetesCluster, selector: str, job_id: str) -> Steps[tu
 
 
 def get_warnings(cluster: KubernetesCluster, job_id: str) -> Steps[tuple[str, ...]]:
+    """Return what the cluster's events warn of on this job; nothing where they may not be read."""
     namespace, name = split_id(job_id)
     result = yield cluster.get("events", namespace=namespace)
     if result.returncode:  # a role may not allow events: go on without them

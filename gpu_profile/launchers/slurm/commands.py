@@ -163,6 +163,7 @@ class SlurmCluster:
 
 
 def parse_job_number(job_id: str) -> str:
+    """Return the number of `slurm://1234`, 1234_5 or 1234+5. Raises SettingsError for others."""
     if not re.fullmatch(r"\d+(?:[_+]\d+)?", job_id):
         raise SettingsError(f"slurm://{job_id} is not a job number", "Use slurm://1234")
     return job_id

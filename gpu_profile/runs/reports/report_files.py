@@ -102,6 +102,7 @@ def list_copies(report: Path) -> list[Path]:
 
 
 def strip_suffix(path: Path) -> str:
+    """Return the name without the endings of reports: rank0.node1 of rank0.node1.nsys-rep."""
     for ending in (*READABLE, *_RECORDINGS, *JSON_ENDINGS):
         if path.name.endswith(ending):
             return path.name.removesuffix(ending)

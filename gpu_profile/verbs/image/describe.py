@@ -15,11 +15,13 @@ from gpu_profile.verbs.image.lock import apply_lock_file
 
 
 def render(options: RenderOptions) -> None:
+    """Print the Dockerfile of the settings, without credentials."""
     decided = process.drive(auto.decide_settings(apply_lock_file(load_settings(options))))
     sys.stdout.write(redact.url(dockerfile.render_dockerfile(decided.settings)))
 
 
 def image_size(options: ImageSizeOptions) -> None:
+    """Print the image's size by layer and by file."""
     tables = process.drive(measure_size(str(load_settings(options).image_ref)))
     print_tables(tables, options.format)
 

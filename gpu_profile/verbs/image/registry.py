@@ -45,11 +45,13 @@ def open_ecr_access(
 
 
 def docker_config(environ: Mapping[str, str]) -> Path:
+    """Return the path of docker's own configuration, which holds its logins."""
     home = Path(environ.get("DOCKER_CONFIG") or Path.home() / ".docker")
     return home / "config.json"
 
 
 def parse_registry_setting(settings: Settings) -> Registry:
+    """Return the registry of the settings. Raises SettingsError if it contradicts AWS_REGION."""
     where = address.parse_registry(settings.registry, settings.ecr_registry)
     if where.is_ecr and settings.aws_region not in ("", where.region):
         raise SettingsError(
@@ -123,6 +125,7 @@ def push(options: PushOptions) -> None:
 
 
 def pull(options: PullOptions) -> None:
+    """Pull the settings' image, with the registry's credentials for this call."""
     settings = apply_version(load_settings(options))
     if options.dry_run:
         print(f"docker pull {settings.image_ref}")

@@ -38,6 +38,7 @@ _NO_NSYS = NsysPlan(options=())
 
 
 def test(options: TestOptions) -> None:
+    """Run the image's own checks, or the NCCL tests. Raises GateError if one fails."""
     settings = apply_version(load_settings(options))
     if options.suite == "nccl":
         run_suite(settings, options)

@@ -24,6 +24,7 @@ _ACTIONS = ("install", "status", "on", "off", "uninstall")
 
 
 def run_steps(steps: Steps[str], options: DryRunOptions) -> None:
+    """Run the steps and print their answer, or print the commands with --dry-run."""
     if options.dry_run:
         show_commands(process.plan(steps))
     else:
@@ -31,6 +32,7 @@ def run_steps(steps: Steps[str], options: DryRunOptions) -> None:
 
 
 def install_operator(options: InstallOperatorOptions) -> None:
+    """Install an operator of multi-node jobs into the cluster, or print how with --dry-run."""
     settings = load_settings(options)
     new_operator = operators.find_operator(options.operator)
     replace = options.replace_mpijob_v1

@@ -67,6 +67,7 @@ class CommCalls:
 
 
 def no_messages() -> Messages:
+    """Return the arrays of no message."""
     none = np.empty(0, np.int64)
     return Messages(none, none, np.empty(0, np.bool_), none)
 

@@ -135,6 +135,7 @@ def list_lanes(parts: Sequence[Part]) -> list[tuple[int, int]]:
 
 
 def select_rows(columns: Part, rows: NDArray[np.bool_]) -> Part:
+    """Return the rows of a mask; the same arrays where it chooses all."""
     if rows.all():  # one rank in the report: no copy of the columns
         return columns
     return {key: values[rows] for key, values in columns.items()}

@@ -37,6 +37,7 @@ def all_pictures(database: Database, scope: Scope, budget: Budget) -> list[RankP
 
 
 def host_pictures(database: Database, scope: Scope) -> list[RankPicture]:
+    """Return a picture for each rank of a report without GPU work, of its NVTX ranges."""
     ranges_by_rank = host_ranges_of(database, scope)
     return [_draw_host_picture(rank, ranges, scope.offset_ns) for rank, ranges in ranges_by_rank]
 

@@ -12,6 +12,7 @@ SQLITE_ERRORS = (sqlite3.DatabaseError, UnicodeDecodeError)
 
 
 def make_damaged_error(path: Path, error: Exception) -> ReportError:
+    """Return the one line on a damaged file, with what to do."""
     return ReportError(f"{path} is damaged: {error}", AGAIN)
 
 
