@@ -148,12 +148,12 @@ def explain_nothing(text: str) -> GpuProfileError:
             what, "Install nsight-compute there; an image has it by --set INSTALL_NCU=true"
         )
     if limit := re.search(r"==LIMIT== *(.+)", text):
-        return ReportError(f"ncu measured nothing: {limit[1]}", "Give it more by --limit")
+        return ReportError(f"ncu measured nothing: {limit[1]}", "Allow more seconds by --limit")
     errors = re.findall(r"==ERROR== *(.+)", text)
     if errors:
         return ReportError(f"ncu measured nothing: {errors[0]}", "Its own words are in drill.log")
     if "No kernels were profiled" in text:
         what = "the program ended before the kernels were launched as in the recording"
-        return ReportError(what, "Does it run the same steps? Give its command behind --")
+        return ReportError(what, "Give the command that repeats the recorded steps behind --")
     what = "the job printed nothing of ncu"
     return SettingsError(what, "An image from before `drill` has no part for it: build it again")

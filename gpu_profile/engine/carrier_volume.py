@@ -108,7 +108,7 @@ def bring_agent(agent: Path, image: ImageRef) -> Steps[Carrier]:
     words = (ENGINE, "run", *_ALONE, "--entrypoint=python3", str(image))
     asked = yield make_command(*words, "-c", "import sys; sys.exit(sys.version_info < (3, 8))")
     if asked.returncode in {1, *_NO_PROGRAM}:
-        what = f"{image} has no python3 of 3.8 or newer, by which --with torch records"
+        what = f"{image} has no python3 of 3.8 or newer, which --with torch needs"
         raise ToolError(what, "Name the image in which the PyTorch program runs")
     engine_answers.check_engine_result(asked, f"asking {image} for its Python")
     return Carrier(source=str(agent), is_agent=True)

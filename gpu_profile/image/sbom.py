@@ -1,7 +1,7 @@
 """Write an image's manifest as SPDX 2.3 (https://spdx.github.io/spdx-spec/v2.3).
 
-For engines whose builder attaches no SBOM. The same image gives the same bytes: the only time in
-it is the image's.
+For engines whose builder attaches no SBOM. The same image gives the same bytes: the time that SPDX
+asks for is a constant.
 """
 
 import json

@@ -114,4 +114,4 @@ def test_torch_profiler_records_in_an_image_by_its_own_python(
     assert len(list(run.parent.glob("rank0.*.pt.trace.json.gz"))) == 1
     bare = profile(image, likeness("trixie"), tmp_path, "--with=torch", "--", "python3", "x.py")
     assert (bare.returncode, bare.stdout) == (3, "")
-    assert "has no python3 of 3.8 or newer, by which --with torch records" in bare.stderr
+    assert "has no python3 of 3.8 or newer, which --with torch needs" in bare.stderr

@@ -105,7 +105,7 @@ REFUSED = (
     ((*DRY, "--shell=a b"), "TOY_SHELL is 'a b'. Use a name"),
     ((*DRY, "--nodes=2"), "jobs of toy are one machine's. Use --on "),
     ((*DRY, "--image=x"), "--image: this job of toy runs in no container"),
-    (("counters", "--on=toy", "--allow"), "counters are a host's. Use --on host"),
+    (("counters", "--on=toy", "--allow"), "GPU counters are allowed on a host. Use --on host"),
     (("test", "--on=toy"), "--on toy runs no image checks"),
     (("status", "--job=toys://x"), f"with a launcher of {', '.join(LAUNCHERS)}, toy"),
 )

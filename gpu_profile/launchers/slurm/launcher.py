@@ -75,7 +75,7 @@ class SlurmLauncher(Scripted):
         slurm = settings.of(SlurmSettings)
         shared = slurm.dir.rstrip("/") or str(report_dir)
         if not shared.startswith("/"):
-            raise SettingsError(f"SLURM_DIR {shared} is not absolute", "The nodes need it so")
+            raise SettingsError(f"SLURM_DIR {shared} is not absolute", "Give its absolute path")
         return cls(
             directory=f"{shared}/{_OLDER}-{find_user(slurm.login)}",
             older=f"{shared}/{_OLDER}",
@@ -211,7 +211,7 @@ class SlurmLauncher(Scripted):
         if status:
             return state.apply_end_line(status, ended.stdout)
         if ended.returncode:
-            raise SettingsError(f"Slurm knows no job {job_id}", f"It was below {self.directory}")
+            raise SettingsError(f"Slurm knows no job {job_id}", f"It had a directory below {self.directory}")
         return state.from_ended(ended.stdout)
 
     def require_own(self, job_id: str) -> Steps[None]:

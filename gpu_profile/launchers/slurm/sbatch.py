@@ -142,7 +142,7 @@ class Script:
 
     def _directives(self, job: Job, directory: str) -> Iterable[str]:
         if "%" in directory:
-            raise SettingsError(f"SLURM_DIR {directory} holds a %", "Slurm would replace it")
+            raise SettingsError(f"SLURM_DIR {directory} holds a %", "Slurm replaces it in paths")
         for name, value in self._asked(job, directory).items():
             yield f"#SBATCH --{name}={quote_directive(value)}\n"
         yield "#SBATCH --no-requeue\n"
@@ -230,7 +230,7 @@ def _resolve_workdir(slurm: SlurmSettings) -> str:
         return str(Path(workdir).expanduser().absolute()) if workdir or image else ""
     if image and workdir and not workdir.startswith("/"):
         raise SettingsError(
-            f"SLURM_WORKDIR {workdir} is not absolute", "An image mounts it by that"
+            f"SLURM_WORKDIR {workdir} is not absolute", "Give its absolute path"
         )
     return below_home(workdir)
 

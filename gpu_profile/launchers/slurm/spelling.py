@@ -16,7 +16,7 @@ def quote_directive(value: str) -> str:
     line break.
     """
     if "\n" in value or "\0" in value:
-        raise SettingsError(f"{value!r} holds a line break", "An #SBATCH line cannot")
+        raise SettingsError(f"{value!r} holds a line break", "An #SBATCH line holds none")
     if re.fullmatch(r"[\w@%+=:,./-]+", value):
         return value
     return '"' + re.sub(r'([\\"#])', r"\\\1", value) + '"'

@@ -90,7 +90,7 @@ class UserScript:
 
     def _list_directives(self, directory: str) -> Iterator[str]:
         if "%" in directory:
-            raise SettingsError(f"SLURM_DIR {directory} holds a %", "Slurm would replace it")
+            raise SettingsError(f"SLURM_DIR {directory} holds a %", "Slurm replaces it in paths")
         output = quote_directive(f"{directory}/output.log")
         if not self.script.find_option("comment"):
             yield "--comment=gpu-profile"

@@ -14,7 +14,7 @@ from gpu_profile.verbs.jobs.job_from_flags import SAMPLE, nsys_plan
 def refuse_carry(options: ProfileOptions, launcher: Launcher) -> None:
     """Raise SettingsError for --carry where the launcher's jobs always have nsys of their own."""
     if options.carry and launcher.carrying is Carrying.NEVER:
-        what = f"--carry: a job of {launcher.name} runs with these settings where nsys is"
+        what = f"--carry: with these settings jobs of {launcher.name} have nsys already"
         others = name_launchers(lambda other: other.carrying is not Carrying.NEVER)
         raise SettingsError(what, f"Leave it out, or use {others}")
 

@@ -60,7 +60,7 @@ def drill(options: DrillOptions) -> None:
     drilled = match_launches(plan, launches)
     if not any(each.launch for each in drilled):
         what = f"ncu met none of the kernels of {run.id}: it measured {launches[0].name}"
-        raise ReportError(what, "Does the program do the same steps again?")
+        raise ReportError(what, "The program must repeat the recorded steps")
     table = make_table(plan, drilled)
     files.write_atomically(directory / FILE, to_json([table]), mode=0o600)
     if options.format != "text":

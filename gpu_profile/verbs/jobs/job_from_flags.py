@@ -122,7 +122,7 @@ def _check_ranks(job: Job) -> None:
     ranks = job.profile.ranks if job.profile else None
     world = job.resources.nodes * (job.resources.tasks_per_node or 1)
     if job.ddp and ranks and max(ranks) >= world:
-        what = f"--ranks names rank {max(ranks)}, and the job has {world} from 0 on"
+        what = f"--ranks names rank {max(ranks)}, and the job's last rank is {world - 1}"
         raise SettingsError(what, "Choose among them, or leave it out")
 
 

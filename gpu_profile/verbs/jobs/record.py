@@ -95,7 +95,7 @@ def _make_request(options: RecordOptions) -> WindowRequest:
         what = "--url has the server record, for --seconds alone"
         raise SettingsError(what, "Leave out --steps, --every and --ranks")
     if options.keep and options.every in ("", OFF):
-        what = f"--keep {options.keep} is of windows that come again: one alone is always kept"
+        what = f"--keep {options.keep} is for windows that repeat: a single one is always kept"
         raise SettingsError(what, "Add --every 10m, or leave it out")
     if options.every == OFF:
         return WindowRequest(seconds=0, schedule=Schedule(every_s=0, keep=0))

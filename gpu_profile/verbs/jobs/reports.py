@@ -35,10 +35,10 @@ def reports(options: ReportsOptions) -> None:
         print_tables([make_trend(options.run, settings)], options.format)
         return
     if options.run:
-        what = "--run chooses what --tag names and --trend compares"
+        what = "--run is for --tag and --trend"
         raise SettingsError(what, "Add --tag main, or --trend")
     if not options.prune and (options.older or options.keep):
-        raise SettingsError("--keep and --older choose what --prune removes", "Add --prune")
+        raise SettingsError("--keep and --older are for --prune", "Add --prune")
     tell_left(report_dir)
     if options.prune:
         prune_runs(report_dir, options)

@@ -112,7 +112,7 @@ def counters(options: CountersOptions) -> None:
     place = launcher.host()
     if place is None:
         hosts = name_launchers(lambda other: other.possible_images == {ImageFrom.NOWHERE})
-        raise SettingsError("counters are a host's", f"Use --on {hosts}")
+        raise SettingsError("GPU counters are allowed on a host", f"Use --on {hosts}")
     root = _root_here(place.host) if options.dry_run else process.drive(gpu_counters.is_root(place))
     change = gpu_counters.allow_counters if options.allow else gpu_counters.restrict_counters
     for command in process.plan(change(place, root=root)):

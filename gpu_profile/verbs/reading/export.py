@@ -47,7 +47,7 @@ def _exported_into(folder: Path, path: Path, settings: Settings) -> Path:
         failures.append(result.said)
     if not failures:
         raise ToolError(f"{path} needs an nsys to export it", "Set NSYS, or `invoke build`")
-    raise ReportError(f"{path} cannot be exported: {failures[-1]}", "Its own nsys version can")
+    raise ReportError(f"{path} cannot be exported: {failures[-1]}", "The nsys that recorded it can")
 
 
 def _list_exporters(path: Path, folder: Path, settings: Settings) -> list[tuple[str, ...]]:

@@ -25,7 +25,7 @@ def stats(options: StatsOptions) -> None:
     for analysis in analyses:
         views.check_by(options.by, analysis.by, analysis.name)
     if options.between and not any(analysis.is_of_part for analysis in analyses):
-        what = "--between is of tables of a part of the run"
+        what = "--between is for a table of single events"
         raise SettingsError(what, "Use --table event_trace")
     choice = replace(ReportChoice.from_options(options), notes=options.notes)
     reading = open_reading(choice, settings, by=options.by).at_depth(options.depth)

@@ -81,6 +81,6 @@ def _find_edit(name: str, findings: Sequence[Finding]) -> Change:
     finding = findings[int(number) - 1]
     change = RULES[finding.kind].edit(finding)
     if change is None:
-        what = f"--remove {name}: what is left without {finding.kind} is not known"
+        what = f"--remove {name}: a replay cannot remove {finding.kind}"
         raise SettingsError(what, "Use the number of another finding")
     return change

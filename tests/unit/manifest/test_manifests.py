@@ -348,7 +348,7 @@ def test_the_verb_prints_the_difference_or_refuses_and_starts_nothing(
     missing = invoke("profile", "--manifest=none.yaml", directory=tmp_path)
     alone = invoke("profile", "--on=host", "--yes", "--", "true", directory=tmp_path)
     assert (flag.returncode, missing.returncode, alone.returncode) == (2, 2, 2)
-    assert "--yes is of --manifest, which is not given" in alone.stderr
+    assert "--yes is for --manifest, which is not given" in alone.stderr
     assert "--nodes: pod.yaml decides that" in flag.stderr
     other = invoke("profile", "--manifest=pod.yaml", "--queue=a", directory=tmp_path)
     assert (other.returncode, "--queue: pod.yaml decides that" in other.stderr) == (2, True)

@@ -129,7 +129,7 @@ def test_the_verb_shows_asks_and_removes(tmp_path: Path) -> None:
     ("words", "message"),
     [
         (("--prune",), "--prune does not know which runs are old. Use --older 30d"),
-        (("--older=30d",), "--keep and --older choose what --prune removes. Add --prune"),
+        (("--older=30d",), "--keep and --older are for --prune. Add --prune"),
         (("--prune", "--older=x"), "--older 'x' is no age"),
         (("--prune", "--keep=-1"), "--keep -1 is not understood"),
     ],
@@ -160,7 +160,7 @@ def test_a_tag_names_one_run_and_keeps_it(tmp_path: Path) -> None:
         (("--untag=main",), "no run is tagged 'main'"),
         (("--tag=a-1",), "a run has this name"),
         (("--tag=main", "--run=b"), "no run 'b'"),
-        (("--run=a-1",), "--run chooses what --tag names"),
+        (("--run=a-1",), "--run is for --tag and --trend"),
     ):
         done = invoke("reports", *words, directory=place)
         assert (done.returncode, done.stdout) == (2, "")

@@ -124,7 +124,7 @@ REFUSALS = {
     "a rank beyond the last": (
         ("profile", "--on=host", "--ddp", "--gpus=0", "--processes=2", "--ranks=0,2"),
         2,
-        "--ranks names rank 2, and the job has 2 from 0 on",
+        "--ranks names rank 2, and the job's last rank is 1",
     ),
     "ranks that are none": (("profile", "--dry-run", "--ranks", "x"), 2, "--ranks 'x'"),
     "a mount that is none": (("profile", "--dry-run", "--mount", "x"), 2, "--mount 'x'"),

@@ -96,7 +96,7 @@ def test_record_wants_a_length_that_it_can_record(tmp_path: Path) -> None:
         (("--url=http://x",), "how long a window is. Use --seconds 5."),
         (("--seconds=301",), "--seconds 301 is not above 0 and at most 300"),
         (("--seconds=5", "--steps=10"), "two lengths of a window"),
-        (("--seconds=5", "--keep=3"), "--keep 3 is of windows that come again"),
+        (("--seconds=5", "--keep=3"), "--keep 3 is for windows that repeat"),
         (("--seconds=5", "--every=1m", "--keep=0"), "--keep 0 leaves no window"),
     ):
         done = invoke("record", "--job=x", *words, directory=tmp_path)

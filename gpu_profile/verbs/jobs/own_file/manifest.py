@@ -54,7 +54,7 @@ def refuse_without_manifest(options: ProfileOptions) -> None:
     """Raise SettingsError for a flag that only a manifest gives a meaning."""
     flags = {"--container": options.container, "--template": options.template, "--yes": options.yes}
     for flag in (flag for flag, value in flags.items() if value):
-        raise SettingsError(f"{flag} is of --manifest, which is not given", "Leave it out")
+        raise SettingsError(f"{flag} is for --manifest, which is not given", "Leave it out")
 
 
 def make_manifest_job(name: str, launcher: ManifestLauncher) -> Job:
