@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from gpu_profile.errors import SettingsError
 
+# As Docker reads it: the first part is a registry if it has a dot or a port, or is localhost.
 _IMAGE = re.compile(
     r"(?:(?P<registry>[a-zA-Z0-9.-]+(?:\.[a-zA-Z0-9-]+|:[0-9]+|(?<=localhost)))/)?"
     r"(?P<name>[a-z0-9]+(?:[._/-]+[a-z0-9]+)*)"

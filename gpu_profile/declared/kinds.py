@@ -36,6 +36,8 @@ def fault(kind: str, text: str) -> str:
 
 
 def _matches(pattern: str) -> Callable[[str], bool]:
+    # ASCII: \d would take the digits of all scripts, and \w their letters, which no tool below
+    # reads.
     compiled = re.compile(pattern, re.ASCII)
     return lambda text: compiled.fullmatch(text) is not None
 
@@ -64,6 +66,7 @@ def _is_url(text: str) -> bool:
         return True
     try:
         parts = urlsplit(text)
+        # urlsplit() looks at the port only when it is asked for.
         _ = parts.port
     except ValueError:
         return False

@@ -169,13 +169,12 @@ def _apply_manifests(cluster: KubernetesCluster, text: str) -> Command:
 
 def _list_waits(cluster: KubernetesCluster, new_operator: Operator) -> tuple[Command, ...]:
     timeout = f"--timeout={_WAIT_S}s"
+    crd, deployment = f"crd/{new_operator.crd}", f"deployment/{new_operator.deployment}"
+    namespace = new_operator.namespace
     return (
-        cluster.kubectl("wait", "--for=condition=Established", f"crd/{new_operator.crd}", timeout),
-        cluster.kubectl(
-            "rollout", "status", f"deployment/{new_operator.deployment}", timeout,
-            namespace=new_operator.namespace,
-        ),
-    )  # fmt: skip
+        cluster.kubectl("wait", "--for=condition=Established", crd, timeout),
+        cluster.kubectl("rollout", "status", deployment, timeout, namespace=namespace),
+    )
 
 
 def _mpijob_versions(cluster: KubernetesCluster) -> Steps[tuple[str, ...]]:

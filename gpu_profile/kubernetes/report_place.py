@@ -70,9 +70,9 @@ class ReportPlace:
 
     def make_notes(self, run: str) -> dict[str, str]:
         """Return what the job's annotations say of the place, for a fetch on any machine."""
-        notes = {"claim": self.claim, "host-path": self.host_path, "bucket": self.bucket}
-        return {key: f"{value}/{run}" if key != "claim" else value
-                for key, value in notes.items() if value}  # fmt: skip
+        paths = {"host-path": self.host_path, "bucket": self.bucket}
+        notes = {"claim": self.claim} if self.claim else {}
+        return notes | {key: f"{path}/{run}" for key, path in paths.items() if path}
 
     def describe(self, run: str) -> str:
         """Return where the reports stay after the fetch: `/tmp/train-1 of each node`."""

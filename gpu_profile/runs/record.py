@@ -77,7 +77,9 @@ class RunRecord:
 def run_id(command: tuple[str, ...], now: datetime, name: str = "") -> str:
     """Return a name for the run that is also a DNS label: `train-20261121-031500`."""
     if name == _LATEST:
-        raise SettingsError(f"--name {name} is taken: --run {name} means the last run", "Choose another name")
+        raise SettingsError(
+            f"--name {name} is taken: --run {name} means the last run", "Choose another name"
+        )
     word = name or next((Path(w).stem for w in command if w.endswith(".py")), Path(command[0]).name)
     return f"{shorten_name(spell_name(word))}-{now:%Y%m%d-%H%M%S}"
 

@@ -196,9 +196,7 @@ def _run(verb: str, address: str, *words: str) -> None:
 
 
 def answer_call(argv: Sequence[str]) -> int:
-    """Run a call of the command line. Returns the exit code: 3 with a line on stderr for an error.
-
-    """
+    """Run a call of the command line. Returns its exit code: 3, with a line, for an error."""
     try:
         with _naming_errors():
             _run(*argv)

@@ -48,9 +48,7 @@ def format_idle_line(
     words: str,
     step_ms: Callable[[RankView], float] = lambda view: view.step_ms,
 ) -> str:
-    """Return a line of evidence: `ranks 0-3: 5.10 of 48.00 ms a step WORDS; most on rank 2, 14 %`.
-
-    """
+    """Return a line such as `ranks 0-3: 5.10 of 48.00 ms a step WORDS; most on rank 2, 14 %`."""
     # By share: the ranks of a pipeline can have steps of different length.
     worst = max(views, key=lambda view: cost_ms(view) / step_ms(view))
     mean = float(np.mean([cost_ms(view) for view in views]))

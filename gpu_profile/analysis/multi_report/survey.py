@@ -88,9 +88,7 @@ def format_names(ranks: Sequence[int], most: int = 32) -> str:
 
 
 def survey_report(database: Database, scope: Scope | None = None) -> Survey:
-    """Read what joins a report with others: identity, clock, span (ns, of windows) and event times.
-
-    """
+    """Read what joins reports: identity, clock, span (ns, of a window) and times of events."""
     report_identity = read_identity(database)
     span = event_span(database) if report_identity.window[1] else (0, 0)
     clock = read_clock(database, report_identity.host)

@@ -198,6 +198,7 @@ def redact_table(table: Table, redactor: Redactor) -> Table:
 
     shown = table.rows[:READABLE_ROWS] if len(table.rows) > LONG_TABLE else table.rows
     rows = [tuple(text_of(c) if isinstance(c, str) else c for c in row) for row in shown]
+    # The page tells how many rows there are: those that it never prints are copies of the last one.
     return table.where([*rows, *rows[-1:] * (len(table.rows) - len(rows))])
 
 

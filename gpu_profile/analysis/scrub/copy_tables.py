@@ -42,6 +42,8 @@ class Copied:
 def open_pair(source: Path, target: Path) -> sqlite3.Connection:
     """The new file as `main`, with the original attached read-only as `source`."""
     connection = sqlite3.connect(target.resolve().as_uri(), uri=True, isolation_level=None)
+    # A crafted schema may call SQL functions in a view or a default: SQLite then runs none that has
+    # effects (sqlite.org/pragma.html#pragma_trusted_schema).
     connection.execute("PRAGMA trusted_schema = OFF")
     connection.execute("PRAGMA journal_mode = OFF")
     connection.execute("PRAGMA synchronous = OFF")

@@ -53,6 +53,7 @@ def _sum_changes(title: str, unit: str, time: IntArray, change: NDArray[np.float
     order = np.argsort(time, kind="stable")
     time, value = time[order], np.cumsum(change[order])
     last = np.flatnonzero(np.r_[time[1:] != time[:-1], True])
+    # Sums of floats end near 0, not at it; + 0.0 turns -0.0 into 0.0.
     return Series(title, unit, time[last], np.round(value[last], 6) + 0.0)
 
 

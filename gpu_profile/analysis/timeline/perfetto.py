@@ -53,6 +53,7 @@ class TraceWriter(Closing):
     """
 
     def __init__(self, file: IO[bytes]) -> None:
+        # Without a name and a time in the header, so that equal calls give equal bytes.
         self._file = gzip.GzipFile("", "wb", 4, file, mtime=0)
         self._names: dict[str, int] = {}
         self._tracks = 0
@@ -128,15 +129,20 @@ def _encode_packets(track: int, events: Events, rows: slice) -> bytes:
     length = np.select([kind == key for key in _LENGTH], list(_LENGTH.values()))
     length = length + has_flow * _FLOW_LENGTH
     packets = np.zeros((len(kind), 41), np.uint8)
+    # Trace: packet (field 1). TracePacket: timestamp (8), trusted_packet_sequence_id (10) = 1,
+    # sequence_flags (13) = 2, track_event (11).
     packets[:, (0, 2, 12, 13, 14, 15, 16)] = (0x0A, 0x40, 0x50, 1, 0x68, 2, 0x5A)
     packets[:, 1], packets[:, 17] = length - 2, length - 18
+    # TrackEvent: type (9), track_uuid (11), name_iid (10).
     packets[:, 18], packets[:, 19], packets[:, 20], packets[:, 26] = 0x48, kind, 0x58, 0x50
     _encode_varint(packets, _TIME, 9, events.time[rows] + _TIME_SHIFT)
     _encode_varint(packets, _TRACK, 5, np.full(len(kind), track))
     _encode_varint(packets, _NAME, 4, events.name[rows])
+    # terminating_flow_ids (48) or flow_ids (47), of 8 bytes.
     packets[:, _EXTRA : _EXTRA + 2] = (0x81, 3) if events.arrives else (0xF9, 2)
     packets[:, _EXTRA + 2 : _EXTRA + 10] = flow.astype("<u8").view(np.uint8).reshape(-1, 8)
     if events.value is not None:
+        # double_counter_value (44) in place of a name and a flow.
         packets[:, 26:28] = (0xE1, 2)
         packets[:, 28:36] = events.value[rows].astype("<f8").view(np.uint8).reshape(-1, 8)
     packet_bytes: NDArray[np.uint8] = packets[np.arange(41) < length[:, None]]

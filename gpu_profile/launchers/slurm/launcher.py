@@ -211,7 +211,9 @@ class SlurmLauncher(Scripted):
         if status:
             return state.apply_end_line(status, ended.stdout)
         if ended.returncode:
-            raise SettingsError(f"Slurm knows no job {job_id}", f"It had a directory below {self.directory}")
+            raise SettingsError(
+                f"Slurm knows no job {job_id}", f"It had a directory below {self.directory}"
+            )
         return state.from_ended(ended.stdout)
 
     def require_own(self, job_id: str) -> Steps[None]:

@@ -229,9 +229,7 @@ def _resolve_workdir(slurm: SlurmSettings) -> str:
     if not slurm.login:
         return str(Path(workdir).expanduser().absolute()) if workdir or image else ""
     if image and workdir and not workdir.startswith("/"):
-        raise SettingsError(
-            f"SLURM_WORKDIR {workdir} is not absolute", "Give its absolute path"
-        )
+        raise SettingsError(f"SLURM_WORKDIR {workdir} is not absolute", "Give its absolute path")
     return below_home(workdir)
 
 

@@ -85,7 +85,9 @@ def _check_image(name: str, lock_file: Lock) -> None:
     versions = installed.parse_components(text)
     differences = installed.list_differences(versions, installed.pinned_by_lock(lock_file))
     if differences:
-        raise GateError(f"{name} was not built from {PATH}: {'; '.join(differences)}", "`invoke build`")
+        raise GateError(
+            f"{name} was not built from {PATH}: {'; '.join(differences)}", "`invoke build`"
+        )
 
 
 def _format_summary(new_lock: Lock) -> str:

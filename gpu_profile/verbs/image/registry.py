@@ -55,7 +55,8 @@ def parse_registry_setting(settings: Settings) -> Registry:
     where = address.parse_registry(settings.registry, settings.ecr_registry)
     if where.is_ecr and settings.aws_region not in ("", where.region):
         raise SettingsError(
-            f"AWS_REGION is {settings.aws_region}, and REGISTRY is in {where.region}", "Set one of them"
+            f"AWS_REGION is {settings.aws_region}, and REGISTRY is in {where.region}",
+            "Set one of them",
         )
     return where
 

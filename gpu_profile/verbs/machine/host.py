@@ -22,9 +22,7 @@ _NARROWEST, _INDENT = 60, 3
 
 
 def doctor(options: DoctorOptions) -> None:
-    """Print what the launcher needs and finds. Raises ToolError if something required is missing.
-
-    """
+    """Print what the launcher needs and finds. Raises ToolError if a required part is missing."""
     settings = load_settings(options)
     launcher = launcher_of(settings.launcher, settings)
     if options.fix:

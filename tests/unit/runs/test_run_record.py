@@ -53,7 +53,9 @@ def test_a_run_is_found_by_its_name_as_typed_with_its_time(tmp_path: Path) -> No
 
 
 def test_no_run_is_named_as_the_latest_one() -> None:
-    with pytest.raises(SettingsError, match="--name latest is taken: --run latest means the last run"):
+    with pytest.raises(
+        SettingsError, match="--name latest is taken: --run latest means the last run"
+    ):
         record.run_id(("x",), NOW, "latest")
 
 

@@ -48,8 +48,8 @@ def find_links(
     dependencies = follow_markers(activity, database, order, window.lead, window.behind)
     events = _make_array(dependencies.events)
     holds = activity.ops.end[events[:, 0]] <= activity.ops.start[events[:, 1]]
-    returns = _of_outer(np.concatenate((_make_array(dependencies.returns), _find_copies(activity,
-                                        rows))), chain)  # fmt: skip
+    waits = np.concatenate((_make_array(dependencies.returns), _find_copies(activity, rows)))
+    returns = _of_outer(waits, chain)
     end, returned = activity.ops.end[returns[:, 0]], activity.calls.end[returns[:, 1]]
     staged = _is_staged(activity, returns)
     returns, end = returns[(end <= returned) | staged], end[(end <= returned) | staged]

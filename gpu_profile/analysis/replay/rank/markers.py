@@ -58,8 +58,8 @@ class StreamOrder:
         rows, when, stream = rows[order], when[order], stream[order]
         cuts = np.flatnonzero(np.diff(stream)) + 1
         parts = zip(np.split(rows, cuts), np.split(when, cuts), strict=True)
-        self.lanes = {int(activity.ops.stream[part[0]]): (part, at) for part, at in parts
-                      if len(part)}  # fmt: skip
+        filled = ((part, at) for part, at in parts if len(part))
+        self.lanes = {int(activity.ops.stream[part[0]]): (part, at) for part, at in filled}
 
     def last_before(self, stream: int, when: int) -> tuple[int, int] | None:
         """The last operation that was launched before this time, and when; None without one."""
@@ -152,15 +152,15 @@ def _list_markers(
     index, calls = Index(activity.calls.correlation), activity.calls
     inside = (calls.start >= since) & (calls.start < until)
     events = _load_rows(database, CUDA_EVENT, activity, index, inside)
-    of_event = zip(*(events[key].tolist() for key in ("row", "streamId", "eventSyncId")),
-                   strict=True)  # fmt: skip
+    keys = ("row", "streamId", "eventSyncId")
+    of_event = zip(*(events[key].tolist() for key in keys), strict=True)
     for row, stream, event in of_event:
         yield Marker(int(calls.start[row]), RECORD, stream, event, row)
     waits, blocks, of_events = (
         calls.match_names(activity.names, name) for name in (WAIT_NAME, SYNC_NAME, EVENT_NAME)
     )
     rows, listed = _load_rows(database, SYNCHRONIZATION, activity, index, inside), set[int]()
-    of_sync = zip(*(rows[key].tolist() for key in ("row", "streamId", "eventSyncId")), strict=True)
+    of_sync = zip(*(rows[key].tolist() for key in keys), strict=True)
     for row, stream, event in of_sync:
         if waits[row] or blocks[row]:
             listed.add(row)

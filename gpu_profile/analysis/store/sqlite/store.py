@@ -108,7 +108,7 @@ class SqliteStore:
         """Integer columns, one array each, in the file's order; `a-b` is a difference."""
         self.check_table(table)
         try:
-            return self._pages.integers(*self._indexes(table, columns, only))
+            return self._from_pages(table, columns, only)
         except Unsupported:
             return self._from_sql(table, columns, only)
         except Damaged as error:
@@ -128,6 +128,11 @@ class SqliteStore:
             yield [array[done:] for array in self._from_sql(table, columns, only)]
         except Damaged as error:
             raise make_damaged_error(self.path, error) from error
+
+    def _from_pages(
+        self, table: str, columns: Sequence[str], only: Mapping[str, Iterable[int]]
+    ) -> list[IntArray]:
+        return self._pages.integers(*self._indexes(table, columns, only))
 
     def _indexes(
         self, table: str, columns: Sequence[str], only: Mapping[str, Iterable[int]]
