@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from gpu_profile.analysis.arrays.types import IntArray
 from gpu_profile.analysis.step_search.anchors import (
     FEWEST,
+    SAMPLE,
     Anchor,
     find_anchors,
     sample_start,
@@ -58,7 +59,7 @@ def find_repetition(launches: Launches) -> Repetition | str:
         return f"{len(launches)} operations were launched"
     usual = _search(launches, sample_start(launches))
     if isinstance(usual, str):
-        return _replays(launches, 0) or _late_steps(launches) or usual
+        return _replays(launches, 0) or _late_steps(launches) or _few_steps(launches) or usual
     return _replays(launches, usual.end) or usual
 
 
@@ -136,6 +137,21 @@ def _late_steps(launches: Launches) -> Repetition | None:
         elif int(launches.gpu[inside].sum()) >= LEAST_WORK * int(launches.gpu.sum()):
             return steps
     return None
+
+
+def _few_steps(launches: Launches) -> Repetition | None:
+    """The steps that all launches together repeat, where the sample holds too few of them.
+
+    The sample of a window of four steps holds two, and a micro-batch repeats in it. Steps do half
+    of the GPU's work, else they are of a start-up.
+    """
+    if len(launches) > SAMPLE:
+        return None
+    steps = _search(launches, 0)
+    if isinstance(steps, str):
+        return None
+    work = launches.gpu[int(steps.first[0]) : steps.end].sum()
+    return steps if 2 * int(work) >= int(launches.gpu.sum()) else None
 
 
 def _choose(launches: Launches, anchors: list[Anchor], begin: int) -> Anchor | None:

@@ -468,6 +468,19 @@ def test_parts_of_a_step_are_no_steps(once: int, name: str) -> None:
     assert str(find_repetition(program.launches())).endswith(f"times, but {name} came between")
 
 
+@pytest.mark.parametrize("last", [OPTIMIZER, HEAD + 40])
+def test_a_window_of_four_steps_is_searched_as_a_whole(last: int) -> None:
+    """The sample of the search holds two of its steps, and nine micro-batches."""
+    program = Program()
+    for _ in range(4):
+        program.step()
+        program.launch([TO_DEVICE])
+        for _ in range(4):
+            program.network()
+        program.launch([ALL_REDUCE, last])
+    assert steps_of(program).first.tolist() == program.begins
+
+
 def test_one_kernel_over_and_over_is_no_step_but_a_graph_is() -> None:
     program = Program()
     program.launch([LAYER] * 50)
