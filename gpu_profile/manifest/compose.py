@@ -59,10 +59,10 @@ class ComposeService:
     @property
     def words(self) -> tuple[str, ...]:
         """What the container starts: compose's own words, or the image's in their place."""
-        own, command = self._read_words("entrypoint"), self._read_words("command")
-        entrypoint = own or self.image.entrypoint
+        written, command = self._read_words("entrypoint"), self._read_words("command")
+        entrypoint = written or self.image.entrypoint
         # An entrypoint of the file's clears the image's CMD (compose specification, entrypoint).
-        return (*entrypoint, *(command or (() if own else self.image.cmd)))
+        return (*entrypoint, *(command or (() if written else self.image.cmd)))
 
     def _read_words(self, key: str) -> tuple[str, ...]:
         """Return words of the file. `docker compose config` prints each `$` of them twice."""

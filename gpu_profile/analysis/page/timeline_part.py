@@ -57,17 +57,17 @@ def _format_note(ranks: Sequence[RankPicture], paths: PathOf) -> str:
     """What the timeline holds, and what of it was left out."""
     count = sum(len(rank.events.start) for rank in ranks)
     total = sum(rank.total_events for rank in ranks)
-    said = [f"{count:,} of {total:,} GPU operations are kept one by one"]
+    notes = [f"{count:,} of {total:,} GPU operations are kept one by one"]
     if not total:
-        said = ["No GPU work in these reports: NVTX ranges only"]
+        notes = ["No GPU work in these reports: NVTX ranges only"]
     if count < total:
-        said[0] += ", in the framed stretch; elsewhere their time is summed in bins"
-    said += [f"{left:,} {what} are left out" for left, what in _list_left_out(ranks) if left]
+        notes[0] += ", in the framed stretch; elsewhere their time is summed in bins"
+    notes += [f"{left:,} {what} are left out" for left, what in _list_left_out(ranks) if left]
     if max((len(rank.events.names) for rank in ranks), default=0) > MOST_NAMES:
-        said.append(f"names beyond the first {MOST_NAMES:,} are left out")
+        notes.append(f"names beyond the first {MOST_NAMES:,} are left out")
     if paths:
-        said.append("the critical path is that of the steps that are replayed")
-    note = name_program(f"{'; '.join(said)}. All of them: invoke timeline.")
+        notes.append("the critical path is that of the steps that are replayed")
+    note = name_program(f"{'; '.join(notes)}. All of them: invoke timeline.")
     return render_tag("p", render_text(note), class_="note")
 
 

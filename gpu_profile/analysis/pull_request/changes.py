@@ -78,8 +78,8 @@ def list_changes(
     modules = _list_module_changes(places, kernels, least)
     noise = wall.difference.noise if wall.difference else 0.0
     findings = _list_finding_changes(diagnoses, max(_LEAST_COST, noise) * wall.mean_ms[0])
-    told = [change for change in (*kernels, *modules) if abs(change.ms) >= least]
-    ordered = sorted((*told, *findings), key=lambda change: (-abs(change.ms), change.name))
+    large = [change for change in (*kernels, *modules) if abs(change.ms) >= least]
+    ordered = sorted((*large, *findings), key=lambda change: (-abs(change.ms), change.name))
     return tuple(ordered[:MOST_CHANGES])
 
 
@@ -128,16 +128,16 @@ def _list_module_changes(
 ) -> Iterator[Change]:
     """Yield the modules that differ by more than the kernels that are told of them explain."""
     base, new = sum_modules(places.base), sum_modules(places.new)
-    told: dict[str, float] = {}
+    listed_ms: dict[str, float] = {}
     for kernel in kernels:
         if abs(kernel.ms) >= least:
             module = places.find_module(kernel.name)
-            told[module] = told.get(module, 0.0) + kernel.ms
+            listed_ms[module] = listed_ms.get(module, 0.0) + kernel.ms
     for name in sorted(base.keys() | new.keys()):
         change = Change(
             kind="module", name=name, base_ms=base.get(name, 0.0), new_ms=new.get(name, 0.0)
         )
-        if abs(change.ms - told.get(name, 0.0)) > abs(change.ms) / 2:
+        if abs(change.ms - listed_ms.get(name, 0.0)) > abs(change.ms) / 2:
             yield change
 
 

@@ -57,8 +57,8 @@ def _make_head(result: CiResult) -> str:
     if result.verdict == "undecided":
         needs = "; ".join(result.list_needs())
         return f"{head} against {base}: {needs}"
-    told = [figure for figure in result.figures if figure.verdict == result.verdict]
-    changes = (_describe_percent(figure) for figure in told if result.verdict != "pass")
+    figures = [figure for figure in result.figures if figure.verdict == result.verdict]
+    changes = (_describe_percent(figure) for figure in figures if result.verdict != "pass")
     return f"{head}, compared with {base}{''.join(f'; {change}' for change in changes)}"
 
 

@@ -56,9 +56,9 @@ def _measure_stretch(columns: Columns, duration: Reals, beside: Reals) -> Reals:
         return stretch
     rows, shape, place = _find_places(columns, rows)
     took, part, rank = duration[rows], beside[rows], columns.op_rank[rows]
-    own = _compare(rank * (int(place.max()) + 1) + place, took, part)
+    on_rank = _compare(rank * (int(place.max()) + 1) + place, took, part)
     even = took / _find_slowness(rank, shape, took, part)
-    by_place = np.where(np.isnan(own), _compare(place, even, part), own)
+    by_place = np.where(np.isnan(on_rank), _compare(place, even, part), on_rank)
     known = ~np.isnan(by_place)
     by_shape = _find_medians(shape[known], by_place[known], int(shape.max()) + 1)[shape]
     long = known & (duration[rows] > LONG_NS)

@@ -114,16 +114,20 @@ class Plan:
         steps = f"{self.recorded_ms:.2f} ms recorded, "
         if self.pause_factor != 1:
             host = f"the host's work takes {part}, and " if self.host_factor < 1 else ""
-            rest = f"{self.step_ms:.2f} without the profiler: there {host}the host's pauses are"
-            return f" ({steps}{rest} {self.pause_factor:.1f} times as long)"
+            control = f"{self.step_ms:.2f} without the profiler: there {host}the host's pauses are"
+            return f" ({steps}{control} {self.pause_factor:.1f} times as long)"
         if self.is_factor_measured:
-            rest = f"{self.step_ms:.2f} without the profiler: the host's work takes {part}"
-            return f" ({steps}{rest} of the recorded time)"
+            control = f"{self.step_ms:.2f} without the profiler: the host's work takes {part}"
+            return f" ({steps}{control} of the recorded time)"
         if self.step_ms >= (1 - HIDDEN) * self.recorded_ms:
             return f" (the GPU hides the host, whose work is taken as {part} of its recorded time)"
         low, high = (f"{100 * factor:.0f}" for factor in FACTORS)
-        rest = f"about {self.step_ms:.2f} without the profiler: the host's work is taken as {part}"
-        return f" ({steps}{rest} of the recorded time, in other programs it is {low} to {high} %)"
+        control = (
+            f"about {self.step_ms:.2f} without the profiler: the host's work is taken as {part}"
+        )
+        return (
+            f" ({steps}{control} of the recorded time, in other programs it is {low} to {high} %)"
+        )
 
     def as_json(self) -> dict[str, object]:
         """The plan as the stable object of --format json."""

@@ -58,9 +58,9 @@ def render_verb_help(verb: Verb) -> str:
     groups: dict[str, list[_Row]] = {}
     for option in options:
         groups.setdefault(option.group, []).append((_format_flag(option), option.doc))
-    own = groups.pop("", [])
+    of_verb = groups.pop("", [])
     # Those of the settings, which every verb has, come first in a dataclass and last here.
-    titled = [("Flags", own), *reversed(groups.items())]
+    titled = [("Flags", of_verb), *reversed(groups.items())]
     blocks = [_render_block(title, rows, width) for title, rows in titled if rows]
     return "\n\n".join((*head, *blocks)) + "\n"
 

@@ -25,9 +25,9 @@ def is_simple(
     AccumulateGrads. `kind` is torch.Tensor.
     """
     _, inputs, gradients = found
-    own = {id(parameter) for parameter in module._parameters.values()}
+    parameters = {id(parameter) for parameter in module._parameters.values()}
     return set(inputs) == set(list_inputs(arguments, kind)) and all(
-        id(getattr(node, "variable", None)) in own for node in gradients
+        id(getattr(node, "variable", None)) in parameters for node in gradients
     )
 
 

@@ -157,11 +157,11 @@ def _compare(
     spent = np.array([times.sum_between(a, b) / count for a, b, count in spans]) / 1e6
     total, usual = spent.sum(axis=1), np.median(spent, axis=0)
     rows = np.argsort(-total, kind="stable")[:MOST_TOLD].tolist()
-    middle, told = float(np.median(total)), list[SlowRequest]()
+    middle, slowest = float(np.median(total)), list[SlowRequest]()
     for row in rows:
         more = spent[row] - usual
         place = int(np.argmax(more))
         where = WHERE[place] if WHERE[place] != PROMPTS else f"{PROMPTS}, its own and others'"
         numbers = float(total[row]), float(more[place])
-        told.append(SlowRequest(requests[row].id, what, *numbers, where, middle))
-    return tuple(told)
+        slowest.append(SlowRequest(requests[row].id, what, *numbers, where, middle))
+    return tuple(slowest)

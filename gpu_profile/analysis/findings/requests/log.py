@@ -90,9 +90,9 @@ def read_request_log(path: Path) -> RequestLog:
 
 def _parse(path: Path, text: str) -> Iterator[tuple[int, Mapping[str, Any]]]:
     """Yield (line, object): each line is an object, or the whole text is one."""
-    whole = _parse_object(text)
-    if whole is not None:
-        yield 1, whole
+    single = _parse_object(text)
+    if single is not None:
+        yield 1, single
         return
     for number, line in enumerate(text.splitlines(), 1):
         if not line.strip():

@@ -56,8 +56,8 @@ def balance_compute() -> Apply:
         by_name = np.ones(sums.shape)
         common = (sums > 0).all(axis=0)
         by_name[:, common] = sums[:, common].mean(axis=0) / sums[:, common]
-        rest = sums.sum(axis=1).mean() / np.maximum((by_name * sums).sum(axis=1), 1)
-        factor = by_name[rank, name] * rest[rank]
+        by_rank = sums.sum(axis=1).mean() / np.maximum((by_name * sums).sum(axis=1), 1)
+        factor = by_name[rank, name] * by_rank[rank]
         return weights.with_work(rows, np.rint(work * factor).astype(np.int64))
 
     return apply

@@ -42,10 +42,10 @@ def _order_groups(groups: Sequence[list[int]], most: int) -> Iterator[list[int]]
     size = sum(map(len, groups)) / len(groups)
     late = max(1, round(most / LATE_PART / size))
     yield from groups[:late]
-    rest = sorted(groups[late:])
-    spread = np.linspace(0, len(rest) - 1, max(1, round(most / size) - late)).astype(np.int64)
-    places = dict.fromkeys((*spread.tolist(), *range(len(rest)))) if rest else ()
-    yield from (rest[place] for place in places)
+    others = sorted(groups[late:])
+    spread = np.linspace(0, len(others) - 1, max(1, round(most / size) - late)).astype(np.int64)
+    places = dict.fromkeys((*spread.tolist(), *range(len(others)))) if others else ()
+    yield from (others[place] for place in places)
 
 
 def _sum_waits(split: RankSplit) -> int:
