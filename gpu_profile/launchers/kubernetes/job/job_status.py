@@ -167,7 +167,7 @@ def _find_lost_pod(job_pods: Sequence[Object]) -> Steps[str]:
     https://kubernetes.io/docs/tasks/run-application/force-delete-stateful-set-pod/
     """
     if any(pod["metadata"].get("deletionTimestamp") for pod in job_pods):
-        since = (yield from _get_cluster_time()) - timedelta(seconds=_PATIENCE_S)
+        since = (yield from _ask_clock()) - timedelta(seconds=_PATIENCE_S)
         for pod in job_pods:
             if pods.is_overdue(pod, since.strftime(_STAMP)):
                 return f"{pods.get_name(pod)} was deleted, and {pods.get_node(pod)} does not answer"
@@ -180,11 +180,12 @@ def _measure_lateness(job: Object) -> Steps[int]:
     started = job.get("status", {}).get("startTime") or job["metadata"].get("creationTimestamp")
     if not allowed or not started:
         return 0
-    age = (yield from _get_cluster_time()) - _parse_time(started)
+    age = (yield from _ask_clock()) - _parse_time(started)
     return int(allowed) if age > timedelta(seconds=int(allowed)) else 0
 
 
-def _get_cluster_time() -> Steps[datetime]:
+def _ask_clock() -> Steps[datetime]:
+    """Return this machine's time. A command tells it, so that whoever answers the steps sets it."""
     clock = yield make_command("date", "-u", f"+{_STAMP}")
     return _parse_time(check_kubectl_result(clock, "reading the clock").stdout.strip())
 
