@@ -35,6 +35,7 @@ def probe_downloads() -> Steps[Downloads]:
 
 def parse_pip_config(text: str) -> Downloads:
     """Return pip's settings. Files come in order of precedence; the environment wins."""
+    # strict=False: several files are one text here. Raw: a `%` in a password stands for itself.
     parser = configparser.RawConfigParser(strict=False, allow_no_value=True)
     try:
         parser.read_string(text)
@@ -49,7 +50,9 @@ def parse_pip_config(text: str) -> Downloads:
             options[name[4:].replace("_", "-")] = value
     certificates = [environment.get(name.lower(), "") for name in _CERTIFICATES]
     bundle = next(filter(None, [*certificates, options.get("cert", "")]), "")
-    lines = [f"{name} = {options[name]}" for name in _KEEP if options.get(name)]
+    # Several extra indexes stand on lines of their own, and only an indented line continues one.
+    indented = {name: value.replace("\n", "\n    ") for name, value in options.items() if value}
+    lines = [f"{name} = {indented[name]}" for name in _KEEP if name in indented]
     return Downloads(
         pip_conf="\n".join(["[global]", *lines, ""]) if lines else "",
         ca_bundle=bundle,
@@ -57,7 +60,7 @@ def parse_pip_config(text: str) -> Downloads:
 
 
 def parse_pip_options(text: str) -> dict[str, str]:
-    """Return the options in a pip configuration file, such as `index-url`, by name."""
-    parser = configparser.RawConfigParser(strict=False, allow_no_value=True)
+    """Return the options in a `Downloads.pip_conf`, such as `index-url`, by name."""
+    parser = configparser.RawConfigParser()
     parser.read_string(text)
     return dict(parser["global"]) if "global" in parser else {}

@@ -4,7 +4,7 @@ import configparser
 
 import pytest
 
-from gpu_profile.image.downloads import Downloads, parse_pip_config
+from gpu_profile.image.downloads import Downloads, parse_pip_config, parse_pip_options
 
 FILES = """\
 [global]
@@ -38,3 +38,15 @@ def test_certificates_of_the_environment_win(name: str) -> None:
 @pytest.mark.parametrize("text", ["", "[environment]\n", "no section = 1\n", "[global\n"])
 def test_nothing_configured(text: str) -> None:
     assert parse_pip_config(text) == Downloads()
+
+
+def test_several_extra_indexes() -> None:
+    """Without an indent pip refuses the second one: option 'https' already exists."""
+    text = (
+        "[global]\nextra-index-url =\n    https://a.example/simple\n    https://b.example/simple\n"
+    )
+    options = parse_pip_options(parse_pip_config(text).pip_conf)
+    assert options["extra-index-url"].split() == [
+        "https://a.example/simple",
+        "https://b.example/simple",
+    ]
