@@ -96,6 +96,7 @@ def _format_run(
         "type=secret,id=pip_conf",
         "type=secret,id=apt_preferences",
         *(f"type=secret,id={secret}" for secret in secrets),
+        # What installers leave in /tmp is in no layer.
         "type=tmpfs,target=/tmp",
     ]
     lines = [f"    --mount={mount} \\" for mount in mounts]
@@ -140,6 +141,7 @@ def _format_final(settings: Settings, chosen: tuple[Component, ...]) -> list[str
     variables = collect_environment(chosen, collect_values(settings))
     return [
         "FROM base AS image",
+        # --link: a layer of its own, which stays as it is when one below it changes.
         *(f"COPY --link --from={component.name} /out/ /" for component in _largest_first(chosen)),
         *_format_environment(variables),
         *_format_merge(chosen, tuple(variables)),

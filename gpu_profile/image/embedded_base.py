@@ -142,6 +142,7 @@ def check_age(now: datetime, image_name: str) -> Steps[tuple[Check, ...]]:
         )
     image = json.loads(inspected.stdout)
     suites = str((image["Config"].get("Labels") or {}).get(SUITES_LABEL, ""))
+    # Without the fraction: Go writes nine digits, and Python before 3.11 reads three or six.
     days = (now - datetime.fromisoformat(f"{image['Created'][:19]}+00:00")).days
     has_security = "-security" in suites
     return (
@@ -168,6 +169,7 @@ def make_base(chosen: Recipe) -> Steps[str]:
         last = yield step
         if last.returncode:
             break
+    # Where a killed mmdebstrap left a file system mounted, such as /proc, it is not emptied.
     yield make_command("rm", "-rf", "--one-file-system", str(directory))
     if last.returncode:
         raise _explain_failure(last)

@@ -67,6 +67,7 @@ def _describe_package(kind: str, name: str, version: str, place: str) -> dict[st
         "SPDXID": f"SPDXRef-{kind}-{re.sub(r'[^A-Za-z0-9.-]', '-', name)}",
         "name": plain,
         "versionInfo": version,
+        # SPDX's word for what is not known: dpkg keeps no address.
         "downloadLocation": "NOASSERTION",
         "externalRefs": [
             {

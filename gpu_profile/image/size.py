@@ -46,6 +46,7 @@ def history_command(image: str) -> Command:
 
 def files_command(image: str) -> Command:
     """Return the command that lists the largest files of an image, in bytes."""
+    # -xdev: /proc and /sys are no files of the image.
     line = f"find / -xdev -type f -printf '%s %p\\n' | sort -rn | head -n {_LARGEST}"
     return make_engine_command("run", "--rm", "--network=none", image, "sh", "-c", line)
 

@@ -60,6 +60,7 @@ def check_bandwidth(measurement: Measurement, minimum: float, size: int) -> None
     One size only: in an average over sizes small messages hide a slow link.
     """
     speed = busbw_at(measurement, size)
+    # Not `speed < minimum`, which a NaN would pass.
     if not speed >= minimum:
         raise GateError(
             f"{measurement.collective} reaches {speed:.2f} GB/s at {size_text(size)}, "

@@ -32,6 +32,7 @@ COLLECTIVES: tuple[str, ...] = (
 )
 _MIN_SIZE, _STEP = 8, 2
 _WITH_JSON = Version("2.17.3")
+# INIT and NET have the lines that prove_efa() reads.
 _DEBUG = {"NCCL_DEBUG": "INFO", "NCCL_DEBUG_SUBSYS": "INIT,NET"}
 
 

@@ -35,6 +35,7 @@ def _open_ecr(registry: Registry) -> Any:  # noqa: ANN401 - boto3 has no types
 
     config = Config(
         retries={"mode": "standard", "total_max_attempts": _ATTEMPTS},
+        # botocore waits 60 s for each: six attempts would take minutes before a word.
         connect_timeout=10,
         read_timeout=30,
     )
@@ -133,6 +134,7 @@ def ensure_repository(
         except client.exceptions.RepositoryNotFoundException:
             pass
     with _convert_errors(registry, "ecr:CreateRepository"):
+        # By another push, since it was asked for. The settings are then those of that push.
         with contextlib.suppress(client.exceptions.RepositoryAlreadyExistsException):
             client.create_repository(
                 registryId=registry.account,

@@ -75,6 +75,7 @@ def _docker_login(where: Registry, auth: Auth | None) -> Command:
     """Return the login command. ECR's token is its stdin; for others docker asks the user."""
     if auth is None:
         return Command(argv=(ENGINE, "login", where.host))
+    # By standard input: all users of a machine can read a program's arguments.
     words = (ENGINE, "login", "--username", auth.username, "--password-stdin", where.host)
     return Command(argv=words, stdin=auth.password)
 

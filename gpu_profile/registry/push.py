@@ -104,6 +104,7 @@ def push_image(
             return with_digest(ref, remote_digest)
         if remote_digest and repository.immutable:
             raise RegistryError(
+                # `sha256:` and 12 digits, as docker shows a digest.
                 f"{ref} is taken by {remote_digest[:19]}… and immutable",
                 "Give VERSION another value, or VERSION=auto",
             )
@@ -168,6 +169,7 @@ def _try_until_digest(
 
     Each attempt gets new credentials: old ones may have expired.
     """
+    # None: nothing follows the last attempt.
     for delay in (*_DELAYS_S, None):
         try:
             return _follow_events(attempt(), ref, show)
