@@ -14,6 +14,7 @@ Python 3.8, stdlib only.
 from __future__ import annotations
 
 import argparse
+import errno
 import os
 import platform
 import re
@@ -182,13 +183,23 @@ def hold(reports: Path, seconds: float, code: int) -> None:
         time.sleep(1)
 
 
+def make_directory(reports: Path) -> None:
+    """Make the directory of the reports. Raises RefusedError where this user cannot write there."""
+    try:
+        reports.mkdir(mode=0o700, parents=True, exist_ok=True)
+        # The kubelet makes a directory of the node readable for everybody there.
+        if reports.stat().st_uid == os.geteuid() and not any(reports.iterdir()):
+            reports.chmod(0o700)
+        if not os.access(reports, os.W_OK | os.X_OK):
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+    except OSError as error:
+        who = f"user {os.geteuid()} of this container"
+        raise RefusedError(f"{who} cannot write reports: {reports}: {error.strerror}") from error
+
+
 def run(call: Call, environ: Mapping[str, str]) -> int:
     """Run the command once. A container that was started again only holds its reports."""
     reports = Path(call.options.output)
-    reports.mkdir(mode=0o700, parents=True, exist_ok=True)
-    # The kubelet makes a directory of the node readable for everybody there.
-    if reports.stat().st_uid == os.geteuid() and not any(reports.iterdir()):
-        reports.chmod(0o700)
     ended = reports / f".ended.{platform.node()}"
     if ended.exists():
         return int(ended.read_text(encoding="utf-8"))
@@ -202,6 +213,7 @@ def main(argv: Sequence[str], environ: Mapping[str, str]) -> int:
     call = parse_call(argv)
     try:
         refuse_planted(Path(call.options.output))
+        make_directory(Path(call.options.output))
     except RefusedError as error:
         say(str(error))
         return error.code

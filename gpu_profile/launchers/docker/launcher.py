@@ -40,8 +40,8 @@ from gpu_profile.settings.settings import Settings
 _HELP = ("nsys", "profile", "--help")
 _NO_ENGINE = "No usable Docker Engine here. To install and start one"
 _OF_CONTAINER = "container"
-"""The folder of a run directory that a job of another image sees: all users may write there, as
-such an image has a user of its own, and nobody else gets through the run directory."""
+"""The folder of a run directory that a job of another image or of a compose file sees: all users may
+write there, as such a job has a user of its own, and nobody else gets through the run directory."""
 _WITH_OWNER = 'report=$1 output=$2; shift 2; "$@" && chown --reference="$report" "$output"'
 """The container's root writes the export. chown gives it the report's owner, also where a
 rootless engine maps root to this user."""
@@ -138,8 +138,9 @@ class DockerLauncher(LauncherDefaults):
         return ask_command(ask, f"--carry brings another nsys to {self.image}")
 
     def submit(self, job: Job, plan: NsysPlan) -> Steps[str]:
-        if job.carrier:
-            made = yield make_command("mkdir", "-m", "1777", str(self._reports(job).source))
+        folder = self._reports(job).source
+        if folder.name == _OF_CONTAINER:
+            made = yield make_command("mkdir", "-m", "1777", str(folder))
             job_directory.check_agent_result(made, f"making a folder for {job.name}")
         if self.service:
             run = yield from self._write_override(self.service, job, plan)
@@ -223,7 +224,8 @@ class DockerLauncher(LauncherDefaults):
         """
         answer = yield from engine_answers.ask_patiently(container.inspect_mounts(job_id))
         source = container.parse_mounts(answer).get(f"{REPORTS_INSIDE}/{job_id}")
-        if source and source.resolve() != (self.report_dir / job_id).resolve():
+        own = (self.report_dir / job_id).resolve()
+        if source and source.resolve() not in (own, own / _OF_CONTAINER):
             what = f"docker://{job_id} writes its reports to {source}"
             raise SettingsError(what, f"Add --set REPORT_DIR={source.parent}")
 
@@ -283,7 +285,7 @@ class DockerLauncher(LauncherDefaults):
     def _reports(self, job: Job) -> Mount:
         """Mount the job's run directory only. REPORT_DIR itself may be a directory such as /tmp."""
         directory = self.report_dir / job.name
-        source = directory / _OF_CONTAINER if job.carrier else directory
+        source = directory / _OF_CONTAINER if job.carrier or self.service else directory
         return Mount(source=source, target=_inside(job))
 
     def _tool_in(self, directory: Path, *argv: str) -> Command:

@@ -111,6 +111,15 @@ def test_a_containers_report_has_the_pods_number_and_its_program_no_new_variable
     assert container.ranks() == ["rank3"]
 
 
+def test_a_directory_that_the_containers_user_cannot_write_is_one_line(
+    container: Container,
+) -> None:
+    container.reports.write_text("no directory")
+    done = container.run("container", "true")
+    assert (done.returncode, done.stderr.count("\n")) == (2, 1), done.stderr
+    assert f"of this container cannot write reports: {container.reports}: " in done.stderr
+
+
 def test_the_reports_are_held_until_they_are_fetched(container: Container) -> None:
     argv = container.argv("torchrun", "sh", "-c", "exit 3", hold=60)
     with subprocess.Popen(

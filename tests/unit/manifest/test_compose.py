@@ -149,6 +149,16 @@ def test_a_service_that_starts_nothing_is_refused() -> None:
         empty.make_override(JOB, PLAN, REPORTS, "run")
 
 
+def test_a_service_of_any_user_writes_its_reports_to_a_folder_of_its_own() -> None:
+    launcher = DockerLauncher(image=ImageRef(name="i"), report_dir=Path("/runs"))
+    launcher = launcher.with_service(service(entrypoint=["x"], user="1000"))
+    job = dataclasses.replace(JOB, carrier=None)
+    made, written, _ = process.plan(launcher.submit(job, PLAN))[:3]
+    assert made.argv == ("mkdir", "-m", "1777", "/runs/train-1/container")
+    (reports,) = load_yaml(written.stdin)["services"]["train"]["volumes"]
+    assert reports["source"] == "/runs/train-1/container"
+
+
 def test_a_service_that_torch_profiler_records_gets_our_agent_alone() -> None:
     carrier = Carrier(source="/agent", is_agent=True)
     job = dataclasses.replace(JOB, carrier=carrier, profile=ProfileSpec(tool="torch"))
