@@ -72,7 +72,7 @@ def ngram_codes(token: IntArray) -> Mapping[int, NDArray[np.uint64]]:
     Equal hashes mean equal stretches: with 64 bits, two of a million different stretches collide
     in about one of 10^7 programs.
     """
-    # The multipliers of splitmix64 (https://prng.di.unimi.it/splitmix64.c), whose products are
+    # The constants of splitmix64 (https://prng.di.unimi.it/splitmix64.c), whose products are
     # meant to wrap at 2^64.
     with np.errstate(over="ignore"):
         code = (token.astype(np.uint64) + np.uint64(1)) * np.uint64(0x9E3779B97F4A7C15)
