@@ -61,6 +61,8 @@ TOGETHER: dict[tuple[str, ...], set[Cause]] = {
     for second in ("launch", "loader", "blocking", "pageable")
 }
 """What is true of two plants together, on the first one's ranks."""
+# Among launches of more kernels, which are quick, each slow one is as long as 20 of them: a pause.
+TOGETHER["more_kernels", "launch"].add(("idle", "host"))
 SAVING: set[Cause] = {("straggler", "copy"), ("straggler", "host")}
 """What is true of rank 0 where it saves the weights: the others wait for its copies."""
 
