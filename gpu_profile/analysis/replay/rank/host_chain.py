@@ -4,7 +4,17 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from gpu_profile.analysis.activity.activity import ALLOCATION_NAME, SYNC_NAME, Activity
+from gpu_profile.analysis.activity.activity import (
+    ALLOCATION_NAME,
+    COMMUNICATION,
+    COMPUTE,
+    COPY,
+    COPY_TO_HOST,
+    NO_CALL,
+    SYNC_NAME,
+    Activity,
+)
+from gpu_profile.analysis.activity.idle.blocking_calls import STAGED_BYTES
 from gpu_profile.analysis.activity.idle.stalls import choose_stall, find_least_stall
 from gpu_profile.analysis.arrays.columns import is_among, list_distinct
 from gpu_profile.analysis.arrays.types import Flags, IntArray, Places
@@ -110,8 +120,43 @@ def sum_silences(activity: Activity, window: Window, chain: HostChain, keep: Fla
     pause[chain.is_first] = 0
     long = start[pause >= find_least_stall(activity)]
     counts = np.bincount(window.steps_of(long), minlength=window.count)
-    pause[pause < choose_stall(activity, counts)] = 0
+    stall = choose_stall(activity, counts)
+    pause[(pause < stall) & ~_join_pauses(activity, chain, pause, stall)] = 0
     sums = np.r_[0, np.cumsum(pause)]
     kept = np.flatnonzero(keep)
     before = np.r_[0, kept[:-1] + 1][: len(kept)]
     return np.where(chain.is_first[kept], 0, sums[kept + 1] - sums[before])
+
+
+def _join_pauses(activity: Activity, chain: HostChain, pause: IntArray, stall: int) -> Flags:
+    """A mask of the pauses between a large copy to the host and the last large copy before the next
+    launch, where they are a stall together: the GPU has nothing to do in any of them.
+
+    An optimizer on the CPU works on one tensor after the other: between the copies of 54 gradients
+    and 54 weights it took 7.7 ms, none of them longer than 0.3 ms.
+    """
+    ops = activity.ops
+    is_large = (ops.kind == COPY) & ops.pageable & (ops.bytes >= STAGED_BYTES)
+    works = (ops.kind == COMPUTE) | (ops.kind == COMMUNICATION)
+    begins = _mark_rows(activity, chain, works) | chain.is_first
+    copies = _mark_rows(activity, chain, is_large)
+    reads = _mark_rows(activity, chain, is_large & (ops.copy_kind == COPY_TO_HOST))
+    stretch = np.cumsum(begins) - 1
+    first = np.flatnonzero(begins)
+    behind_read = _count_before(reads) > _count_before(reads)[first][stretch]
+    left = np.r_[_count_before(copies)[first[1:]], copies.sum()][stretch] - _count_before(copies)
+    inside = behind_read & (left > 0)
+    total = np.bincount(stretch, weights=pause * inside, minlength=len(first))
+    return np.asarray(inside & (total[stretch] >= stall), np.bool_)
+
+
+def _mark_rows(activity: Activity, chain: HostChain, chosen: Flags) -> Flags:
+    """A mask over chain.rows of the calls that launch one of the chosen operations."""
+    launches = np.zeros(len(activity.calls.start), bool)
+    call = activity.ops.call[chosen & (activity.ops.call != NO_CALL)]
+    launches[chain.outer[call]] = True
+    return launches[chain.rows]
+
+
+def _count_before(flags: Flags) -> IntArray:
+    return np.cumsum(flags, dtype=np.int64) - flags
