@@ -1,7 +1,7 @@
 """Models, batches and optimizers that several programs share."""
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -87,3 +87,29 @@ def repeat(loader: Any) -> Iterator[Any]:  # noqa: ANN401 - a DataLoader of any 
     """The loader's batches without an end."""
     while True:
         yield from loader
+
+
+def run_eager_or_graph(turns: Turns, step: Callable[[], None]) -> None:
+    """Run steps of work on the GPU: with the cause launched from Python, with the fix as a graph."""
+    graph = None
+    while turns.step():
+        if turns.planted:
+            step()
+            continue
+        if graph is None:
+            graph = _capture(step)
+        graph.replay()
+
+
+def _capture(step: Callable[[], None]) -> torch.cuda.CUDAGraph:
+    """The step as a CUDA graph, after three runs of it on another stream."""
+    stream = torch.cuda.Stream()
+    stream.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(stream):
+        for _ in range(3):
+            step()
+    torch.cuda.current_stream().wait_stream(stream)
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        step()
+    return graph
