@@ -1,0 +1,57 @@
+"""Pauses of the host in the replay: long ones, and short ones between copies from and to it."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from gpu_profile.analysis.store.database import Database
+from tests.reading import replay_reports
+from tests.unit.analysis.synthetic import STREAM, US, Rank, ranks_of
+
+TENSORS, WORK_US = 12, 60
+
+
+def read(rank: Rank, megabytes: float) -> None:
+    """Copy from the device to pageable memory; the host waits for it."""
+    asked, size = rank.now, int(megabytes * 1e6)
+    start = max(rank.free + US, asked + 4 * US)
+    rank.free = start + int(size / 20)
+    call = rank.call("cudaMemcpyAsync_v3020", (rank.free - asked) / US)
+    place = (rank.rank, STREAM, call, rank.process, size, 2, 0, 2)
+    rank.recording.add("CUPTI_ACTIVITY_KIND_MEMCPY", start, rank.free, *place)
+
+
+def update_on_host(rank: Rank) -> None:
+    """An optimizer on the CPU: gradients come, weights go back, the host works between."""
+    for _ in range(TENSORS):
+        read(rank, 1)
+        rank.work(WORK_US)
+        rank.copy(1, gb_per_s=20, pageable=True)
+
+
+def send_batches(rank: Rank) -> None:
+    """Copies to the device alone, with work between: no data comes back."""
+    for _ in range(TENSORS):
+        rank.copy(1, gb_per_s=20, pageable=True)
+        rank.work(WORK_US)
+
+
+@pytest.mark.parametrize(("act", "paused_us"), [(update_on_host, WORK_US), (send_batches, 0)])
+def test_short_work_between_copies_from_and_to_the_host_is_one_pause(
+    act: Callable[[Rank], None], paused_us: int, tmp_path: Path
+) -> None:
+    (rank,) = ranks_of(1)
+    rank.events = True
+    for _ in range(12):
+        for _ in range(8):
+            rank.work(5)
+            rank.kernel(500)
+        act(rank)
+        rank.kernel(200, "multi_tensor_apply_kernel<FusedAdamMathFunctor>")
+    with Database.open(rank.recording.save(tmp_path / "rank0.host0.sqlite")) as database:
+        replay = replay_reports(database)
+    assert not isinstance(replay, str), replay
+    graph = replay.graph
+    silent_us = graph.calls.silent.sum() / US / graph.steps
+    assert silent_us == pytest.approx(TENSORS * paused_us, rel=0.1)
