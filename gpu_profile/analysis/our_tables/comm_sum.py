@@ -132,4 +132,5 @@ COMM_SUM = Analysis(
     states_of,
     merge_communication,
     doc="collectives by communicator and kind: wait, transfer, bandwidth, who arrived last",
+    claims="derived: wait and transfer, by the arrival of the last rank; the rest is measured",
 )

@@ -83,4 +83,5 @@ IDLE_GAPS = Analysis(
     collect_gaps,
     merge_gaps,
     doc="idle gaps by cause, by the host's range and by the call that ended them",
+    claims="derived: the cause of a gap, from the host's calls around it; the rest is measured",
 )

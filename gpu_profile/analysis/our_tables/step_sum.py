@@ -65,4 +65,5 @@ STEP_SUM = Analysis(
     states_of,
     merge_steps,
     doc="step times by rank, and how the steps were found",
+    claims="derived: where a step begins, unless Found By is a range; the times are measured",
 )

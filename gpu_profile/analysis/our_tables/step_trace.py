@@ -64,4 +64,5 @@ STEP_TRACE = Analysis(
     states_of,
     merge_step_trace,
     doc="each step of each rank: its start and duration on the GPU and on the host",
+    claims="derived: where a step begins, unless a range marks it (step_sum); times are measured",
 )

@@ -61,4 +61,5 @@ TEMPORAL_BREAKDOWN = Analysis(
     states_of,
     merge_breakdown,
     doc="where each rank's time went: compute, communication, copies, idle by cause",
+    claims="derived: waits, by the arrival of the last rank, and why a GPU idled; else measured",
 )

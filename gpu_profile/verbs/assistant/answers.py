@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from gpu_profile import process
+from gpu_profile.analysis.tables.by_name import ANALYSES, OURS
 from gpu_profile.command import Command
 from gpu_profile.errors import GateError, ReportError, SettingsError, ToolError
 from gpu_profile.runs import record
@@ -73,7 +74,7 @@ class Answers:
         """
         words = [f"--table={table}", f"--by={by}", f"--filter={filter}"]
         rows = self._read_rows(run, words, table)
-        return format_table_page(rows, offset)
+        return format_table_page(rows, read_claims(table), offset)
 
     def list_steps(self, run: str = "", rank: int = -1, offset: int = 0) -> str:
         """List the steps of a rank (-1: of all ranks), with times in ns on the run's clock.
@@ -81,8 +82,10 @@ class Answers:
         Steady is 1 for the steps that findings use.
         """
         rows = self._read_rows(run, ["--table=step_trace"], "step_trace")
-        rows = [row for row in rows if rank in (-1, row["Rank"])]
-        return format_table_page(rows, offset)
+        chosen = [row for row in rows if rank in (-1, row["Rank"])]
+        if rows and not chosen:
+            raise SettingsError(f"no step is of rank {rank}", "-1 lists the steps of all ranks")
+        return format_table_page(chosen, read_claims("step_trace"), offset)
 
     def list_events(
         self, start_ns: int, end_ns: int, run: str = "", ranks: Sequence[int] = (), offset: int = 0
@@ -93,7 +96,7 @@ class Answers:
         words = ["--table=event_trace", f"--between={start_ns}:{end_ns}"]
         rows = self._read_rows(run, words, "event_trace")
         rows = [row for row in rows if not ranks or row["Rank"] in ranks]
-        return format_table_page(rows, offset)
+        return format_table_page(rows, read_claims("event_trace"), offset)
 
     def compare_runs(self, base: str, new: str, metric: str = "step", offset: int = 0) -> str:
         """Compare two runs of list_runs: the verdict, the change, the kernels that changed.
@@ -166,6 +169,11 @@ class Answers:
     def _make_command(self, verb: str, words: Sequence[str]) -> Command:
         start = (sys.executable, str(_PACKAGE))  # gpu_profile/__main__.py
         return Command(argv=(*start, verb, *words, "--format=json", *self.settings_words))
+
+
+def read_claims(table: str) -> str:
+    """Return what a table claims: "measured", or what of it is derived."""
+    return (OURS if table in OURS else ANALYSES)[table].claims
 
 
 TOOLS: Mapping[str, str] = {

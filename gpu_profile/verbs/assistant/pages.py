@@ -5,6 +5,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from gpu_profile.errors import SettingsError
 from gpu_profile.redact import CommandLine
 
 MOST_BYTES = 7_900
@@ -25,7 +26,10 @@ def format_page(
     characters are cut and end with "…"; fractions have three decimals. Credentials in a text, such
     as the name of a range that is a command line, are `***`: they must not leave the machine. A
     list in `facts` is cut where it would fill the page, and an item larger than a page is named.
+    Raises SettingsError for an offset below 0.
     """
+    if offset < 0:
+        raise SettingsError(f"offset {offset} is below 0", "The first page has 0")
     short_facts = {name: _fit_list(value) for name, value in _shorten(facts).items()}
     page: dict[str, Any] = {**short_facts, key: [], "of": len(items), "next_offset": None}
     size = len(_dump({**page, "next_offset": len(items)}))
@@ -41,11 +45,11 @@ def format_page(
     return _dump(page)
 
 
-def format_table_page(rows: Sequence[Mapping[str, object]], offset: int = 0) -> str:
-    """Return measured rows as lists, with the names of their columns once."""
+def format_table_page(rows: Sequence[Mapping[str, object]], claims: str, offset: int = 0) -> str:
+    """Return rows as lists, with the names of their columns once, and what the rows claim."""
     columns = list(rows[0]) if rows else []
     cells = [list(row.values()) for row in rows]
-    return format_page({"claims": "measured", "columns": columns}, "rows", cells, offset)
+    return format_page({"claims": claims, "columns": columns}, "rows", cells, offset)
 
 
 def _fit_list(value: object) -> object:

@@ -157,4 +157,5 @@ MODULE_FLOPS = Analysis(
     merge_flops,
     BY,
     "FLOPs, TFLOP/s and MFU by module, class of kernel and step. Needs --annotate ops",
+    claims="derived: FLOPs, from the shapes of the operations; the times are measured",
 )

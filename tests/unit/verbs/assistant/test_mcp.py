@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
+from gpu_profile.analysis.tables.by_name import ANALYSES, OURS
 from gpu_profile.errors import ReportError, SettingsError, ToolError
-from gpu_profile.verbs.assistant.answers import Answers
+from gpu_profile.verbs.assistant.answers import Answers, read_claims
 from gpu_profile.verbs.assistant.mcp import make_server
 from gpu_profile.verbs.assistant.pages import MOST_BYTES, format_page, format_table_page
 from tests.unit.analysis.synthetic import Rank, Recording
@@ -66,7 +67,31 @@ def test_pages_hold_all_items_once_each_below_the_limit() -> None:
         read += page["items"]
         offset = page["next_offset"]
     assert [item["ms"] for item in read] == [round(number / 7, 3) for number in range(300)]
-    assert json.loads(format_table_page([]))["rows"] == []
+    assert json.loads(format_table_page([], "measured"))["rows"] == []
+
+
+def test_a_page_before_the_first_and_a_rank_that_has_no_step_are_refused(tmp_path: Path) -> None:
+    rank = Rank(Recording(), 0)
+    for _ in range(8):
+        start = rank.now
+        rank.kernel(50, "gemm")
+        rank.synchronize()
+        rank.range("step", start)
+    rank.recording.save(tmp_path / "rank0.sqlite")
+    asked = Answers(report_dir=tmp_path, given=(str(tmp_path),))
+    steps = json.loads(asked.list_steps("given"))
+    assert len(steps["rows"]) >= 7
+    assert steps["claims"].startswith("derived: where a step begins")
+    for words, what in (({"offset": -1}, "offset -1 is below 0"), ({"rank": 7}, "of rank 7")):
+        with pytest.raises(SettingsError, match=what):
+            asked.list_steps("given", **words)
+
+
+def test_each_table_says_what_it_claims() -> None:
+    claims = {name: read_claims(name) for name in (*ANALYSES, *OURS)}
+    assert all(text == "measured" or text.startswith("derived: ") for text in claims.values())
+    assert claims["cuda_gpu_kern_sum"] == "measured"
+    assert claims["critical_path"].startswith("derived: ")
 
 
 def test_long_facts_and_large_items_fit_and_lead_on() -> None:
