@@ -66,7 +66,7 @@ def _list_behind(path: Path) -> list[Path]:
         if child.name.endswith(_RECORDINGS) and child.is_file()
     }
     inside = [child for child in path.iterdir() if is_readable(child)]
-    inside = [child for child in inside if not _is_cut(child, recording_by_stem)]
+    inside = [child for child in inside if not _is_to_repeat(child, recording_by_stem)]
     stems = {strip_suffix(child) for child in inside}
     recordings = [child for stem, child in recording_by_stem.items() if stem not in stems]
     if not inside and not recordings:
@@ -74,10 +74,27 @@ def _list_behind(path: Path) -> list[Path]:
     return sorted(inside + recordings, key=_sort_key)
 
 
-def _is_cut(export: Path, recording_by_stem: Mapping[str, Path]) -> bool:
-    """Return whether an export is incomplete and the recording to repeat it from is there."""
-    plain = export.name.endswith(".sqlite") and export.is_file()
-    return plain and strip_suffix(export) in recording_by_stem and not is_whole_export(export)
+def _is_to_repeat(export: Path, recording_by_stem: Mapping[str, Path]) -> bool:
+    """Return whether an export is incomplete, or of an earlier trace that had this name, and the
+    recording to repeat it from is there.
+    """
+    recording = recording_by_stem.get(strip_suffix(export))
+    if recording is None or not (export.name.endswith(".sqlite") and export.is_file()):
+        return False
+    return not is_whole_export(export) or _is_of_earlier(export, recording)
+
+
+def _is_of_earlier(export: Path, recording: Path) -> bool:
+    """Return whether an export is of a trace that the program has since written again.
+
+    A .nsys-rep may be fetched after its export: there its time says nothing.
+    """
+    if not is_trace(recording) or export.stat().st_mtime_ns >= recording.stat().st_mtime_ns:
+        return False
+    # numpy, which a verb needs later only, takes 0.1 s
+    from gpu_profile.analysis.kineto.source import is_of_trace
+
+    return is_of_trace(export)
 
 
 def find_export(path: Path) -> Path | None:
@@ -86,7 +103,7 @@ def find_export(path: Path) -> Path | None:
     is_whole = (
         export
         for export in beside
-        if export.exists() and not _is_cut(export, {strip_suffix(path): path})
+        if export.exists() and not _is_to_repeat(export, {strip_suffix(path): path})
     )
     return next(is_whole, None) if needs_export(path) else None
 

@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -138,6 +139,40 @@ def test_a_user_reads_a_folder_of_traces(tmp_path: Path) -> None:
         (1, 3, 3 * 4928),
     ]
     assert "a trace of torch.profiler holds no" in done.stderr
+
+
+def _count_kernels(place: Path, report: Path) -> int:
+    words = ("stats", f"--report={report}", "--table=cuda_gpu_kern_sum", "--format=json")
+    done = invoke(*words, directory=place)
+    assert done.returncode == 0, done.stderr
+    return int(json.loads(done.stdout)["cuda_gpu_kern_sum"][0]["Instances"])
+
+
+@pytest.mark.parametrize("name", ["trace.json", "a.pt.trace.json.gz"])
+def test_a_trace_that_is_written_again_under_its_name_is_read_again(
+    tmp_path: Path, name: str
+) -> None:
+    folder = reporting_here(tmp_path) / "traces"
+    folder.mkdir()
+    for count in (3, 5):
+        trace = _write(folder / name, _list_events(count))
+        assert _count_kernels(tmp_path, trace) == count
+        if name.endswith(".gz"):
+            assert _count_kernels(tmp_path, folder) == count
+        (export,) = folder.glob("*.sqlite")
+        os.utime(export, (1, 1))  # long before the next one is written
+
+
+def test_a_trace_of_another_user_is_read_without_a_file_beside_it(tmp_path: Path) -> None:
+    folder = reporting_here(tmp_path) / "theirs"
+    folder.mkdir()
+    trace = _write(folder / "a.pt.trace.json", _list_events(2))
+    try:
+        os.chown(folder, 65534, 65534)
+    except PermissionError:
+        pytest.skip("only root can make a directory of another user")
+    assert _count_kernels(tmp_path, trace) == 2
+    assert list(folder.iterdir()) == [trace]
 
 
 def test_collectives_have_the_communicator_and_size_of_their_process_group(tmp_path: Path) -> None:
