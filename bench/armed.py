@@ -1,17 +1,19 @@
 """What `profile --record manual` costs a program, and how soon `record` begins.
 
     .venv/bin/python bench/armed.py cost [--rounds 20] [--device cuda] [--nsys PATH] [--python PATH]
+                                         [--after-window]
     .venv/bin/python bench/armed.py windows [--count 20] [--nsys PATH]
 
-`cost` has a process or two of each way: plain, armed, armed without marks, and armed without marks
-and CUDA's calls. They start side by side, and then take turns on the same two cores: in a round
-each makes steps for some time, several times, one process at a time. Of three programs: one of few
-large operations and one of many small ones, as GPU-bound and host-bound trainings are, and one of
-100 launches and no more. A tenth of a turn's steps are faster than its figure, by their CPU time
-without a GPU, and by the clock with one; the median over the turns is that of the round. A way's
-figure is the mean of its processes, and a ratio is to plain in the same round. The interval of the
-ratios' median is that of order statistics, at 95 %. What two plain processes differ by is printed,
-too. The Python needs torch.
+`cost` has a process or two of each way: plain, armed, armed with torch.profiler in place of nsys,
+armed without marks, and armed without marks and CUDA's calls. With --after-window each armed one
+has recorded a window before. They start side by side, and then take turns on the same two cores: in
+a round each makes steps for some time, several times, one process at a time. Of four programs: one
+of few large operations and one of many small ones, as GPU-bound and launch-bound trainings are, one
+of Python between launches, as host-bound ones are, and one of 100 launches and no more. A tenth of
+a turn's steps are faster than its figure, by their CPU time without a GPU, and by the clock with
+one; the median over the turns is that of the round. A way's figure is the mean of its processes,
+and a ratio is to plain in the same round. The interval of the ratios' median is that of order
+statistics, at 95 %. What two plain processes differ by is printed, too. The Python needs torch.
 
 `windows` arms two ranks of this machine and records them; it prints the seconds from the command to
 the first event of each window, and between the ranks' first events.
@@ -49,11 +51,13 @@ name, address, device, sizes = *sys.argv[1:4], json.loads(sys.argv[4])
 torch.set_num_threads(1)
 on_gpu = device == "cuda"
 now = time.perf_counter if on_gpu else time.process_time
-def make(layers, width, rows):
+def make(layers, width, rows, passes=0):
     if not width:
         one = torch.zeros(rows, device=device)
         def launch():
             for _ in range(layers):
+                for _ in range(passes):
+                    pass
                 one.fill_(1)
             if on_gpu:
                 torch.cuda.synchronize()
@@ -91,10 +95,12 @@ PROGRAMS: Mapping[str, Mapping[str, tuple[int, ...]]] = {
     "cuda": {
         "large operations": (4, 4096, 2048),
         "small operations": (20, 16, 32),
+        "Python between launches": (40, 0, 16, 2000),
         "launches": (100, 0, 16),
     },
 }
-"""By device: layers, width, and rows of the batch. Without a width, launches and their elements."""
+"""By device: layers, width, and rows of the batch. Without a width: launches, their elements, and
+how often a loop of Python goes round before each."""
 START_S = 180.0
 Figures = Mapping[str, Sequence[float]]
 PLAIN = "plain"
@@ -120,6 +126,7 @@ def list_ways(options: argparse.Namespace) -> Mapping[str, Sequence[str]]:
     return {
         PLAIN: ("--plain", "--annotate=none"),
         "armed": ("--record=manual", *armed),
+        "armed-with-torch": ("--record=manual", "--with=torch"),
         "armed-without-marks": ("--record=manual", "--annotate=none", *armed),
         "armed-without-marks-and-cuda": ("--record=manual", "--annotate=none", *nvtx),
     }
@@ -148,7 +155,22 @@ def running(options: argparse.Namespace) -> Iterator[Mapping[str, TextIO]]:
         while len(lines) < len(starts):
             stream = opened.enter_context(listener.accept()[0]).makefile("rw")
             lines[stream.readline().strip()] = opened.enter_context(stream)
+        if options.after_window:
+            for name in (name for name in lines if not name.startswith(PLAIN)):
+                record_first(lines[name], Path(folder, name))
         yield lines
+
+
+def record_first(line: TextIO, folder: Path) -> None:
+    """Have a process make steps while a window of it is recorded."""
+    script = [sys.executable, str(PROFILE.with_name("record_window.py"))]
+    words = ("request", str(folder), "--seconds=0.5", "--lead=0.1")
+    subprocess.run([*script, *words], check=True, capture_output=True)
+    print(2.0, file=line, flush=True)
+    line.readline()
+    subprocess.run([*script, "await", str(folder), "1"], check=True, capture_output=True)
+    (answer,) = (folder / "windows").glob("answer-1-*.json")
+    print(folder.name, answer.read_text(), file=sys.stderr, flush=True)
 
 
 def measure_round(lines: Mapping[str, TextIO], options: argparse.Namespace) -> Figures:
@@ -250,6 +272,7 @@ def main() -> None:
     parser.add_argument("--turns", type=int, default=5, help="of each process in a round")
     parser.add_argument("--seconds", type=float, default=0.05, help="of each program in a turn")
     parser.add_argument("--copies", type=int, default=2, help="processes of each way")
+    parser.add_argument("--after-window", action="store_true")
     parser.add_argument("--count", type=int, default=20)
     parser.add_argument("--nsys", default=shutil.which("nsys") or "nsys")
     parser.add_argument("--python", default=sys.executable, help="one that has torch")

@@ -17,6 +17,7 @@ from rank_processes import own_session
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
+    from pathlib import Path
 
 COLLECTING = "Collection"
 _WAITING = ("DelayedCollection", "Launched")
@@ -26,13 +27,24 @@ _ANSWER_S = 60.0
 
 
 class Session:
-    """The session that `nsys profile` makes for a rank. `environ` is that of nsys itself."""
+    """The session that `nsys profile` makes for a rank. `environ` is that of nsys itself.
 
-    def __init__(self, nsys: str, rank: int, environ: Mapping[str, str]) -> None:
+    `first_report` is the path that nsys gives to the first report, where nothing was recorded
+    before; None otherwise.
+    """
+
+    ending = ".nsys-rep"
+    needs_idle_gpu = True
+    """At the end of a window: CUPTI gives no buffer of a thread while a kernel of it runs."""
+
+    def __init__(
+        self, nsys: str, rank: int, environ: Mapping[str, str], first_report: Path | None = None
+    ) -> None:
         # Names are visible to all programs of this user and TMPDIR.
         self.name = f"gpu-profile-rank{rank}-{os.getpid()}-{os.urandom(3).hex()}"
         self._nsys = nsys
         self._environ = environ
+        self._first_report = first_report
 
     def state(self) -> str:
         """Return nsys' word: Collection, DelayedCollection, Generation or Launched; "" if none.
@@ -76,6 +88,13 @@ class Session:
             ended.set()
         watch.join()
         return "" if done.returncode == 0 else _last_line(done.stdout)
+
+    def adopt(self, report: Path) -> None:
+        """Give the report that nsys has written its name."""
+        first = self._first_report
+        if first is not None and first.exists() and not report.exists():
+            first.replace(report)
+            self._first_report = None
 
     def _await_end(self, ended: threading.Event, at_end: Callable[[], None]) -> None:
         while not ended.wait(_POLL_S):

@@ -113,13 +113,14 @@ class Recording:
         ours = self.call.options
         room = RoomWatch(folder)
         wrapped = shelter.wrap_command(command, ours.shelter, not self.has_option(_SHOW_OUTPUT))
-        control = self.make_control(nsys, env)
+        session = self.make_session(nsys, env)
+        control = self.make_control(session)
         with control.watched():
             marked = self.make_environment(env, control.address)
             recording = Recorded(nsys, self.call.nsys_options, marked)
             control.at_report = functools.partial(self._complete_reports, recording)
             with recording.keeper, room, wrapped as program:
-                argv = [*self.argv(nsys, control.session), *program.words]
+                argv = [*self.argv(nsys, session), *program.words]
                 # A user's script may read what its programs print: nsys' words are not theirs.
                 stdout = 2 if ours.bare and program.has_outputs else None
                 with shelter.block_signals(ours.shelter):
@@ -133,13 +134,17 @@ class Recording:
         stopped = bool(child.stopper.signum)
         return Attempt(code, stopped, had_agent, has_started, recording, room)
 
-    def make_control(self, nsys: str, env: Mapping[str, str]) -> RecordingEnd | Windows:
+    def make_session(self, nsys: str, env: Mapping[str, str]) -> Session | None:
+        """Return nsys' session where the recording is started or ended from outside."""
+        if not self.is_manual() and not self.ends_by_itself():
+            return None
+        return Session(nsys, self.here.rank, env, self.output / f"{self.name}.nsys-rep")
+
+    def make_control(self, session: Session | None) -> RecordingEnd | Windows:
         """Return what starts or ends the recording while the program runs."""
-        rank = self.here.rank
-        if self.is_manual():
-            first = self.output / f"{self.name}.nsys-rep"
-            return Windows(Session(nsys, rank, env), self.output, self.name, first)
-        return RecordingEnd(Session(nsys, rank, env) if self.ends_by_itself() else None, rank)
+        if session is not None and self.is_manual():
+            return Windows(session, self.output, self.name)
+        return RecordingEnd(session, self.here.rank)
 
     def is_manual(self) -> bool:
         """Return whether nsys records nothing until record_window.py asks for it."""

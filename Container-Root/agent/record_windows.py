@@ -22,9 +22,10 @@ from rank_processes import say
 from room_watch import LEAST_ROOM
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping, Set
 
     from nsys_session import Session
+    from torch_session import TorchSession
 
 _POLL_S = 0.25
 _STEP_POLL_S = 0.02
@@ -33,26 +34,21 @@ _LEAST_ROOM = 8 * LEAST_ROOM
 stream and the report still have to be written."""
 _MOST_LATE_S = 1.0
 """A window that would begin later than that beside other ranks' is not begun."""
+_IDLE_S = 5.0
+"""A window without whole steps, or of longer ones, ends while the program runs."""
 _LOCK_S = 1.0
 
 
 class Windows:
-    """The windows of one rank. `name` is that of its reports, `rank0.host`.
+    """The windows of one rank. `name` is that of its reports, `rank0.host`."""
 
-    `first_report` is the path that nsys gives to the first report, where nothing was recorded
-    before; None otherwise.
-    """
-
-    def __init__(
-        self, session: Session, output: Path, name: str, first_report: Path | None
-    ) -> None:
+    def __init__(self, session: Session | TorchSession, output: Path, name: str) -> None:
         self.address = ""
         """The marks end no window."""
         self.at_report: Callable[[], None] = lambda: None
         self.session = session
         self._output = output
         self._name = name
-        self._first_report = first_report
         self._folder = output / window_files.FOLDER
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._watch, daemon=True)
@@ -63,7 +59,7 @@ class Windows:
         self._folder.mkdir(mode=0o700, exist_ok=True)
         armed = self._folder / f"armed-{self._name}.json"
         descriptor = window_files.lock_patiently(armed, _LOCK_S)
-        window_files.tell_marks(self._folder, self._name, False)
+        self._tell_marks(window_files.SLEEP)
         self._thread.start()
         try:
             yield
@@ -97,7 +93,7 @@ class Windows:
             return 0
         self._answer(due[0], {**schedule, "start": due[1]})
         with contextlib.suppress(OSError):
-            window_schedule.remove_old(self._output, self._name, schedule)
+            window_schedule.remove_old(self._output, self._name, schedule, self.session.ending)
         return due[0]
 
     def _answer(self, number: int, request: Mapping[str, Any]) -> None:
@@ -106,12 +102,11 @@ class Windows:
         facts: dict[str, Any] = {"state": "accepted"}
         try:
             self._write(number, facts)
-            window_files.tell_marks(self._folder, self._name, True)
+            self._tell_marks(window_files.MARK)
             facts = self._record(number, request)
         except (OSError, KeyError, TypeError, ValueError) as error:
             facts = {"state": window_files.LOST, "why": f"{type(error).__name__}: {error}"}
-        with contextlib.suppress(OSError):
-            window_files.tell_marks(self._folder, self._name, False)
+        self._tell_sleep()
         if facts["state"] == window_files.LOST:
             say(f"{self._name}: window {number} is lost: {facts['why']}")
         with contextlib.suppress(OSError):
@@ -122,7 +117,8 @@ class Windows:
 
     def _record(self, number: int, request: Mapping[str, Any]) -> dict[str, Any]:
         """Record one window. Returns the answer."""
-        report = self._output / f"{self._name}.{number}.nsys-rep"
+        name = f"{self._name}.{number}"
+        report = self._output / f"{name}{self.session.ending}"
         start, seconds = float(request["start"]), float(request["seconds"])
         steps = int(request.get("steps", 0))
         if self._ended.wait(max(0.0, start - time.time())):
@@ -132,16 +128,45 @@ class Windows:
         if shutil.disk_usage(str(self._output)).free < _LEAST_ROOM:
             room = f"{self._output} has less than {_LEAST_ROOM >> 20} MB free"
             return {"state": window_files.LOST, "why": room}
-        failure = self.session.start(str(report.with_suffix("")))
+        failure = self.session.start(str(self._output / name))
         if failure:
             return {"state": window_files.LOST, "why": failure}
-        began = time.time()
+        began, first = time.time(), self._read_steps()
         self._write(number, {"state": "recording", "began": began})
         note = self.await_end(began + seconds, steps)
         ended = time.time()
         with shelter.block_signals(True):  # of Slurm, which signals all processes of a step
-            failure = self.session.stop() if not self._ended.is_set() else ""
+            failure = self._stop(first)
         return {"began": began, "ended": ended, **self._finish(report, failure, note)}
+
+    def _stop(self, first: Mapping[str, int]) -> str:
+        """End the window while the program waits. Returns what nsys says of a failure, or ""."""
+        if self.session.needs_idle_gpu:
+            now = self._read_steps()
+            self._await_idle({name for name, begun in now.items() if begun > first.get(name, 0)})
+        if self._ended.is_set():
+            return ""
+        return self.session.stop(self._tell_sleep)
+
+    def _await_idle(self, stepping: Set[str]) -> None:
+        """Have processes wait where their next step begins, with an idle GPU.
+
+        Without the wait, windows of ten steps on an H100 held no kernel of the backward pass.
+        """
+        if stepping:
+            self._tell_marks(window_files.WAIT)
+        deadline = time.monotonic() + _IDLE_S
+        waits = window_files.WAITS
+        while not stepping <= window_files.list_doing(self._folder, self._name, waits):
+            if time.monotonic() > deadline or self._ended.wait(_STEP_POLL_S):
+                return
+
+    def _tell_marks(self, what: int) -> None:
+        window_files.tell_marks(self._folder, self._name, what)
+
+    def _tell_sleep(self) -> None:
+        with contextlib.suppress(OSError):
+            self._tell_marks(window_files.SLEEP)
 
     def await_end(self, end: float, steps: int = 0) -> str:
         """Wait until the window's end, or until it holds `steps` whole steps.
@@ -174,11 +199,8 @@ class Windows:
 
     def _finish(self, report: Path, failure: str, note: str) -> dict[str, Any]:
         """Give the report its name, and say what became of the window."""
-        first = self._first_report
-        if first is not None and first.exists() and not report.exists():
-            first.replace(report)
-            self._first_report = None
+        self.session.adopt(report)
         if not report.exists():
-            return {"state": window_files.LOST, "why": failure or "nsys wrote no report"}
+            return {"state": window_files.LOST, "why": failure or "there is no report of it"}
         self.at_report()
         return {"state": window_files.DONE, "report": report.name, "note": note}

@@ -5,8 +5,11 @@ They lie in the folder `windows` of the run directory, which all agents of a mac
     armed-rank0.host.json     an agent that can record; it holds a lock on the file while it lives
     request-3.json            {"start": 1795.2, "seconds": 5, "names": […]}, times since the epoch
     answer-3-rank0.host.json  what became of window 3: {"state": "done", "report": "rank0.host.3.…"}
-    steps-rank0.host-1234     how many steps a process with marks has begun, 8 bytes
-    marks-rank0.host          1 byte, not 0 from the request of a window to its end: marks are made
+    steps-rank0.host-1234     how many steps a process with marks has begun, and whether it WAITS or
+                              TRACES: two numbers of 8 bytes
+    marks-rank0.host          1 byte: MARK from the request of a window to its end, WAIT while nsys
+                              collects the rest, TRACE while the program records itself, otherwise
+                              SLEEP
 """
 
 from __future__ import annotations
@@ -27,6 +30,9 @@ if TYPE_CHECKING:
 FOLDER = "windows"
 DONE, LOST = "done", "lost"
 """The last states of a window. Before them it is `accepted`, then `recording`."""
+SLEEP, MARK, WAIT, TRACE = 0, 1, 2, 3
+WAITS, TRACES = 1, 2
+_SHOWN = struct.Struct("qq")
 _REQUEST = re.compile(r"request-(\d{1,6})\.json")
 _NO_LINK = getattr(os, "O_NOFOLLOW", 0)
 
@@ -71,19 +77,34 @@ def answer_file(folder: Path, number: int, name: str) -> Path:
 
 def read_steps(folder: Path, name: str) -> dict[str, int]:
     """Return how many steps each process of a rank has begun, by its file. Empty without marks."""
-    begun = {}
+    return {name: begun for name, (begun, _) in _read_shown(folder, name).items() if begun > 0}
+
+
+def list_doing(folder: Path, name: str, what: int) -> set[str]:
+    """Return the living processes of a rank, by their files, in the state WAITS or TRACES."""
+    shown = _read_shown(folder, name).items()
+    return {file for file, (_, does) in shown if does == what and _is_alive(file)}
+
+
+def _is_alive(file: str) -> bool:
+    return Path("/proc", file.rpartition("-")[2]).exists()
+
+
+def _read_shown(folder: Path, name: str) -> dict[str, tuple[int, int]]:
+    shown = {}
     for path in folder.glob(f"steps-{name}-*"):
         with contextlib.suppress(OSError, struct.error):
-            (begun[path.name],) = struct.unpack("q", path.read_bytes())
-    return {name: count for name, count in begun.items() if count > 0}
+            begun, does = _SHOWN.unpack(path.read_bytes())
+            shown[path.name] = begun, does
+    return shown
 
 
-def tell_marks(folder: Path, name: str, wanted: bool) -> None:
-    """Tell the processes of a rank, which map the file when they start, whether to make marks."""
+def tell_marks(folder: Path, name: str, what: int) -> None:
+    """Tell the processes of a rank, which map the file when they start, what to do."""
     path = folder / f"marks-{name}"
     descriptor = os.open(str(path), os.O_RDWR | os.O_CREAT | _NO_LINK, 0o600)
     try:
-        os.pwrite(descriptor, bytes([wanted]), 0)
+        os.pwrite(descriptor, bytes([what]), 0)
     finally:
         os.close(descriptor)
 

@@ -64,15 +64,15 @@ def find_last_answer(folder: Path) -> int:
     return max((int(match[1]) for match in matches if match), default=0)
 
 
-def remove_old(output: Path, name: str, schedule: Mapping[str, Any]) -> None:
+def remove_old(output: Path, name: str, schedule: Mapping[str, Any], ending: str) -> None:
     """Remove the reports of a rank's scheduled windows, but for the latest `keep`."""
-    pattern = re.compile(re.escape(name) + r"\.(\d{1,6})\.nsys-rep")
+    pattern = re.compile(re.escape(name) + r"\.(\d{1,6})" + re.escape(ending))
     matches = [match for path in output.iterdir() if (match := pattern.fullmatch(path.name))]
     numbers = sorted(int(match[1]) for match in matches)
     scheduled = [number for number in numbers if number >= int(schedule["first"])]
     for number in scheduled[: -int(schedule["keep"])]:
-        report = output / f"{name}.{number}.nsys-rep"
         answer = window_files.answer_file(output / window_files.FOLDER, number, name)
-        for path in (report, report.with_suffix(".sqlite"), answer):
+        files = (f"{name}.{number}{kind}" for kind in (ending, ".sqlite"))
+        for path in (*(output / file for file in files), answer):
             with contextlib.suppress(FileNotFoundError):
                 path.unlink()

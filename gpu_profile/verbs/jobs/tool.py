@@ -8,7 +8,7 @@ from gpu_profile.errors import SettingsError
 from gpu_profile.job import Annotate
 from gpu_profile.launcher import Launcher
 
-_OF_BOTH = {"with_", "ranks", "annotate", "steps", "whole", "stats"}
+_OF_BOTH = {"with_", "ranks", "annotate", "record", "steps", "whole", "stats"}
 
 
 def refuse_tool(options: ProfileOptions, launcher: Launcher, annotate: Annotate) -> None:
@@ -23,6 +23,8 @@ def refuse_tool(options: ProfileOptions, launcher: Launcher, annotate: Annotate)
     for option in options.list_options():
         if option.field in ours and options.value_of(option) != option.default:
             _refuse(f"--{option.name} is nsys'")
+    if options.record == "endpoint":
+        _refuse("--record endpoint has nsys wait for the server")
     if options.carry:
         _refuse("--carry brings nsys")
     if annotate == "none":

@@ -2,7 +2,9 @@
 
 import gzip
 import json
+import re
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -46,6 +48,27 @@ def test_a_program_is_recorded_and_read_without_nsys(place: Path) -> None:
     assert {row["Module"] for row in rows} == {
         *("Module", "(optimizer Optimizer)", "(unattributed)")
     }
+
+
+def test_windows_of_an_armed_job_are_traced_and_read(place: Path) -> None:
+    """Nothing is recorded before the first, and each is a trace of whole steps."""
+    started = profile(place, "--record=manual", "--detach", steps=10**9)
+    assert started.returncode == 0, started.stderr
+    try:
+        while not any(any(file.read_bytes()) for file in place.glob("t-*/windows/steps-*")):
+            time.sleep(0.05)
+        for number, length in ((1, "--steps=5"), (2, "--seconds=0.2")):
+            done = invoke("record", "--job=t", length, directory=place)
+            assert done.returncode == 0, done.stderr
+            assert re.search(rf"/rank0\.\S+\.{number}\.pt\.trace\.json\.gz: ", done.stdout)
+        read = invoke("diagnose", "--run=t", "--window=1", directory=place)
+        assert "found by range gpu-profile:step" in read.stdout, read.stderr
+        (run,) = place.glob("t-*")
+        assert not list(run.glob("*.pt.trace.json"))
+    finally:
+        invoke("stop", "--job=t", directory=place)
+    fetched = invoke("fetch", "--job=t", "--no-html", directory=place)
+    assert fetched.stdout.count(".pt.trace.json.gz: ") == 2, fetched.stderr
 
 
 def test_a_part_is_recorded_and_a_program_that_ends_before_is_told(place: Path) -> None:

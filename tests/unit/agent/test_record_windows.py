@@ -15,6 +15,7 @@ import record_window
 import record_windows
 import window_files
 import window_schedule
+from gpu_profile_marks import step_counter
 from gpu_profile_marks.step_counter import StepCounter
 from nsys_session import Session
 from record_windows import Windows
@@ -127,7 +128,7 @@ def find_name(wrapper: Wrapper) -> str:
 
 @pytest.mark.parametrize(
     ("fault", "why"),
-    [("unstoppable", "Connection to Agent lost."), ("reportless", "nsys wrote no report")],
+    [("unstoppable", "Connection to Agent lost."), ("reportless", "there is no report of it")],
 )
 def test_a_lost_window_is_named_and_the_program_goes_on(
     wrapper: Wrapper, fault: str, why: str
@@ -159,7 +160,7 @@ def test_a_window_ends_before_the_folder_of_nsys_is_full(
     monkeypatch.setattr(record_windows, "_LEAST_ROOM", 1 << 60)
     monkeypatch.setenv("TMPDIR", str(wrapper.directory))
     session = Session("/bin/false", 0, {})
-    windows = Windows(session, wrapper.out, "rank0.host", None)
+    windows = Windows(session, wrapper.out, "rank0.host")
     note = windows.await_end(time.time() + 600)
     assert note == f"{wrapper.directory} has less than {1 << 40} MB free"
 
@@ -174,7 +175,7 @@ def test_a_window_of_steps_ends_behind_whole_ones(
     counter = StepCounter(str(wrapper.out / "rank0.host.steps.json"))
     for number in range(5):
         counter.show(number)
-    windows = Windows(Session("/bin/false", 0, {}), wrapper.out, "rank0.host", None)
+    windows = Windows(Session("/bin/false", 0, {}), wrapper.out, "rank0.host")
     notes: list[str] = []
     waiting = threading.Thread(target=lambda: notes.append(windows.await_end(time.time() + 60, 2)))
     waiting.start()
@@ -188,6 +189,47 @@ def test_a_window_of_steps_ends_behind_whole_ones(
     StepCounter("").show(1)
     StepCounter(str(wrapper.directory / "rank0.host.steps.json")).show(1)
     assert record_window.list_missing_steps(folder, ["rank0.host", "rank1.host"]) == ["rank1.host"]
+
+
+def test_a_program_waits_while_nsys_collects_what_it_launched(wrapper: Wrapper, job: Job) -> None:
+    """It waits where a step begins."""
+    folder, name = wrapper.out / window_files.FOLDER, find_name(wrapper)
+    counter = StepCounter(str(wrapper.out / f"{name}.steps.json"))
+    counter.show(1)
+    asked = call(wrapper, "request", "--steps=2", "--seconds=60", "--lead=0.1")
+    number = int(json.loads(asked.stdout)["window"])
+    answer = window_files.answer_file(folder, number, name)
+    begun = 1
+    while not counter.is_to_wait():
+        begun += window_files.read(answer).get("state") == "recording"
+        counter.show(begun)
+        time.sleep(0.01)
+    waiting = threading.Thread(target=counter.wait)
+    waiting.start()
+    assert await_window(wrapper, number)["state"] == "done"
+    waiting.join()
+    assert not counter.is_to_wait()
+    assert not window_files.list_doing(folder, name, window_files.WAITS)
+    end(job)
+
+
+def test_a_program_goes_on_where_nobody_ends_its_wait(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(step_counter, "_LONGEST_S", 0.01)
+    folder = tmp_path / window_files.FOLDER
+    folder.mkdir()
+    window_files.tell_marks(folder, "rank0.host", window_files.WAIT)
+    counter = StepCounter(str(tmp_path / "rank0.host.steps.json"))
+    counter.show(3)
+    assert counter.is_to_wait()
+    counter.wait()
+    assert not counter.is_to_wait(), "once a window"
+    window_files.tell_marks(folder, "rank0.host", window_files.MARK)
+    assert not counter.is_to_wait()
+    window_files.tell_marks(folder, "rank0.host", window_files.WAIT)
+    assert counter.is_to_wait()
+    assert list(window_files.read_steps(folder, "rank0.host").values()) == [3]
 
 
 def test_windows_come_again_and_the_latest_are_kept(wrapper: Wrapper, job: Job) -> None:

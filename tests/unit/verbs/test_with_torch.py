@@ -13,7 +13,7 @@ from tests.invoked import invoke, reporting_here
         ("--on=host --trace=cuda", "--trace is nsys', and --with torch records without nsys"),
         ("--on=host --preset=full", "--preset is nsys'"),
         ("--on=host --gpu-metrics", "--gpu-metrics is nsys'"),
-        ("--on=host --record=manual", "--record is nsys'"),
+        ("--on=host --record=endpoint", "--record endpoint has nsys wait"),
         ("--on=host --carry", "--carry brings nsys"),
         ("--on=host --annotate=none", "--annotate none leaves nothing that could start"),
         ("--on=host --set=ANNOTATE=ops", "--annotate ops marks operators by nsys"),

@@ -39,7 +39,7 @@ DECIDED_AT = 15
 """The step at whose beginning the last one is chosen, by the ten before it. The rank that is first
 there chooses for all: a file beside the reports holds its choice."""
 _MOST_DOUBLINGS = 16
-WHOLE = "whole"
+WHOLE, MANUAL = "whole", "manual"
 _WAIT_S = 60.0
 _CHOICE = "last-step.json"
 AT_END: list[Callable[[], None]] = []
@@ -51,7 +51,8 @@ class Ending:
 
     `file` is that of the steps' times; `address` is the socket on which profile.py waits for the
     end, or "" for none: then all is recorded. `trace` records in place of nsys; it begins with the
-    first step. An address of "whole" records all with it.
+    first step. An address of "whole" records all with it, one of "manual" what record_windows.py
+    asks for.
     """
 
     def __init__(
@@ -64,7 +65,8 @@ class Ending:
         self._torch = torch
         self._trace = trace
         self._is_whole = address == WHOLE
-        self._address = "" if self._is_whole else address
+        self.is_manual = address == MANUAL
+        self._address = "" if address in (WHOLE, MANUAL) else address
         self._choice = Path(file).with_name(_CHOICE)
         self._file = TimesFile(file)
         self._counter = StepCounter(file)
@@ -76,6 +78,12 @@ class Ending:
     def turn(self, number: int, steps: Steps) -> bool:
         """End the recording where step `number` begins, if it is time. Returns whether it did."""
         self._counter.show(number + 1)
+        if self._counter.is_to_wait():
+            self._synchronize()
+            self._counter.wait()
+            return True
+        if self.is_manual and self._trace is not None:
+            return self._follow_request(self._trace)
         if self._line is not None:
             self._look_for_report(number)
         if self._trace is not None and self._follow(self._trace, number):
@@ -98,6 +106,22 @@ class Ending:
         self.recorded, self._control = (0, max(0, number - 1)), number + 1
         return True
 
+    def _follow_request(self, trace: TorchTrace) -> bool:
+        """Begin or end the trace of a window where a step begins. Returns whether it did.
+
+        A trace that had to end before, as the program started torch.profiler, begins with the next
+        window again.
+        """
+        if self._counter.is_to_trace() == trace.has_begun:
+            return False
+        if trace.has_begun:
+            trace.stop()
+            trace.renew()
+        else:
+            trace.start()
+        self._counter.tell_tracing(trace.has_begun)
+        return True
+
     def _end_recording(self, number: int) -> None:
         """Have profile.py end the recording. It goes on where profile.py is gone."""
         if self._trace is not None:
@@ -106,8 +130,7 @@ class Ending:
             return
         address, self._address = self._address, ""
         # What the last recorded step launched has to end inside the recording.
-        if self._torch.cuda.is_initialized():
-            self._torch.cuda.synchronize()
+        self._synchronize()
         line = socket.socket(socket.AF_UNIX)
         with contextlib.suppress(OSError):
             # `nsys stop` takes about a second. One that hangs must not hold the program for good.
@@ -122,6 +145,11 @@ class Ending:
                 self._line = line
                 return
         line.close()
+
+    def _synchronize(self) -> None:
+        """Let the GPU end what was launched: nsys gets no kernel that runs."""
+        if self._torch.cuda.is_initialized():
+            self._torch.cuda.synchronize()
 
     def _look_for_report(self, number: int) -> None:
         """Note the first step that begins behind the end of nsys' work on the report."""

@@ -43,6 +43,7 @@ def install(torch: Any, environ: Mapping[str, str], domain: Any = None) -> bool:
         trace = None if _is_data_worker() else open_trace(torch, environ)
         if trace is not None:
             Ranges.domain = Annotations(torch, trace, {})
+            _sleep_between_windows(environ)
         if trace or open_marks(domain) or (environ.get(FILE) and not _is_data_worker()):
             SWITCH.on = True
             _install(torch, environ, trace)
@@ -60,8 +61,12 @@ def open_marks(domain: Any = None) -> bool:  # noqa: ANN401 - nvtx.Domain
         return False
     Ranges.domain = domain
     SWITCH.on = True
-    SWITCH.is_wanted = open_wanted(os.environ.get(FILE, "")) or SWITCH.is_wanted
+    _sleep_between_windows(os.environ)
     return True
+
+
+def _sleep_between_windows(environ: Mapping[str, str]) -> None:
+    SWITCH.is_wanted = open_wanted(environ.get(FILE, "")) or SWITCH.is_wanted
 
 
 def _install(torch: Any, environ: Mapping[str, str], trace: TorchTrace | None) -> None:  # noqa: ANN401 - torch
@@ -102,7 +107,7 @@ def _begin_with_cuda(torch: Any, trace: TorchTrace, window: Window | Ending | No
     trace.yield_to_program()
     # Also where an error has turned the marks off: what was recorded until then is told.
     atexit.register(_stop_trace, trace, os.getpid())
-    if isinstance(window, Ending):
+    if isinstance(window, Ending) and not window.is_manual:
         torch.cuda._lazy_call(lambda: SWITCH.guard(trace.start))
 
 

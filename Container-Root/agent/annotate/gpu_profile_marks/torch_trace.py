@@ -58,6 +58,15 @@ class TorchTrace:
     def is_running(self) -> bool:
         return self._profiler is not None and not self.is_over
 
+    @property
+    def has_begun(self) -> bool:
+        return self._profiler is not None
+
+    def renew(self) -> None:
+        """Forget the trace that was written: another one may begin."""
+        self._profiler = None
+        self.is_over = False
+
     def start(self) -> None:
         """Begin the recording, once. Raises RuntimeError for a torch without Kineto."""
         if self._profiler is not None or not SWITCH.on:

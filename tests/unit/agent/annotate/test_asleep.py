@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from gpu_profile_marks.step_counter import NUMBER
+from gpu_profile_marks.step_counter import SHOWN
 
 from tests.unit.agent.annotate.test_failures import run
 
@@ -31,4 +31,4 @@ def test_marks_sleep_between_windows_and_count_steps(site: Path, tool: Path) -> 
     assert pushed == 4 * marked  # of the steps 0, 4, 5 and 6
     assert log.count("pop gpu-profile") == len(pushed)
     (counter,) = (site / "windows").glob("steps-rank0.n-*")
-    assert NUMBER.unpack(counter.read_bytes()) == (9,)
+    assert SHOWN.unpack(counter.read_bytes()) == (9, 0)

@@ -7,9 +7,11 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+import window_files
 from gpu_profile_marks.ending import Ending
 from gpu_profile_marks.nvtx import number
 from gpu_profile_marks.ranges import SWITCH
+from gpu_profile_marks.step_counter import TRACE
 from gpu_profile_marks.steps import Steps
 from gpu_profile_marks.torch_trace import Annotations, TorchTrace
 from gpu_profile_marks.window import Window
@@ -158,6 +160,28 @@ def test_a_program_that_records_itself_goes_first(
     ending = Ending(torch, str(tmp_path / "steps.json"), "", trace)
     assert make_steps(ending, 9) == [0]
     assert ending.recorded == (0, 0)
+
+
+def test_windows_are_traced_from_step_to_step_while_they_are_asked_for(
+    torch: Any, tmp_path: Path
+) -> None:
+    """The second one is that in which the program starts torch.profiler itself."""
+    folder = tmp_path / window_files.FOLDER
+    folder.mkdir()
+    window_files.tell_marks(folder, "rank0.a", window_files.SLEEP)
+    trace = TorchTrace(torch, str(tmp_path / "rank0.a.pt.trace.json"))
+    trace.yield_to_program()
+    ending = Ending(torch, str(tmp_path / "rank0.a.steps.json"), "manual", trace)
+    turned = []
+    for step, what in enumerate((0, 1, TRACE, TRACE, 0, TRACE, TRACE, 0, TRACE)):
+        window_files.tell_marks(folder, "rank0.a", what)
+        turned += [step] if ending.turn(step, Steps()) else []
+        shown = window_files.list_doing(folder, "rank0.a", window_files.TRACES)
+        assert bool(shown) == (what == TRACE)
+        if step == 5:
+            torch.profiler.profile(["CPU"]).start()
+    assert turned == [2, 4, 5, 7, 8]
+    assert torch.calls == [*("start CPU", "stop") * 2, *("start CPU",) * 2]
 
 
 def test_marks_are_annotations_while_it_runs(torch: Any, tmp_path: Path) -> None:
