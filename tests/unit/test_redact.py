@@ -78,7 +78,7 @@ def test_a_long_line_is_searched_once(unit: str) -> None:
 @pytest.mark.parametrize("unit", ["eyJ", "eyJa", "x-", "/", "~a", "-p-"])
 def test_a_line_of_beginnings_is_searched_once(unit: str) -> None:
     """Each unit begins a credential: 64 kB of `x-` took 28 s, of `eyJ` 1 s, of `/` 70 s."""
-    line = (unit * 200_000)[:200_000]
+    line = (unit * 64_000)[:64_000]
     assert redact.redact_text(line) == line
     assert Redactor().leaks(line) == ""
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from gpu_profile.analysis.findings.diagnose import judge_run
-from gpu_profile.analysis.findings.diagnosed_report import collect_report_facts
+from gpu_profile.analysis.findings.diagnosed_report import DiagnosedReport, collect_report_facts
 from gpu_profile.analysis.replay.plan import Plan
 from gpu_profile.analysis.replay.rank.rank_graph import RankGraph
 from gpu_profile.analysis.store.database import Database
@@ -15,11 +15,15 @@ from gpu_profile.analysis.tables.analysis import Scope
 DATA = Path(__file__).parents[3] / "data"
 
 
-def test_the_cost_is_the_step_less_the_step_without_the_cause() -> None:
-    """The collate function takes 6 ms of Python in each step."""
+@pytest.fixture(scope="module")
+def collate() -> DiagnosedReport:
+    """Of a program whose collate function takes 6 ms of Python in each step."""
     with Database.open(DATA / "unprepared" / "collate" / "rank0.sqlite.gz") as database:
-        facts = collect_report_facts(database, Scope())
-    diagnosis = judge_run([facts], control_ms=13.7)
+        return collect_report_facts(database, Scope())
+
+
+def test_the_cost_is_the_step_less_the_step_without_the_cause(collate: DiagnosedReport) -> None:
+    diagnosis = judge_run([collate], control_ms=13.7)
     (idle,) = (one for one in diagnosis.findings if one.kind == "idle")
     assert idle.cost_ms == pytest.approx(6.5, rel=0.05)
     assert idle.as_json()["ms_per_step"] == round(idle.cost_ms, 3)
@@ -38,18 +42,18 @@ def test_without_a_replay_the_cost_is_a_limit() -> None:
         assert not finding.cost_ms or finding.describe_cost().startswith("at most ")
 
 
-def test_without_a_control_the_profilers_usual_price_is_subtracted() -> None:
+def test_without_a_control_the_profilers_usual_price_is_subtracted(
+    collate: DiagnosedReport,
+) -> None:
     """The recorded step of 13.7 ms is the host's; without the profiler 11.7 are expected."""
-    with Database.open(DATA / "unprepared" / "collate" / "rank0.sqlite.gz") as database:
-        facts = collect_report_facts(database, Scope())
-    plan = judge_run([facts]).plan
+    plan = judge_run([collate]).plan
     assert isinstance(plan, Plan)
     assert (plan.recorded_ms, plan.step_ms) == pytest.approx((13.7, 11.7), abs=0.1)
     assert "about 11.7" in plan.to_lines()[0]
     assert not plan.as_json()["is_factor_measured"]
-    (graph,) = facts.graphs
+    (graph,) = collate.graphs
     assert isinstance(graph, RankGraph)
-    foreign = replace(facts, graphs=(replace(graph, profiler=""),))
+    foreign = replace(collate, graphs=(replace(graph, profiler=""),))
     plan = judge_run([foreign]).plan
     assert isinstance(plan, Plan)
     assert (plan.host_factor, plan.step_ms) == (None, plan.recorded_ms)

@@ -28,26 +28,25 @@ SMALL = (str(DATA.parent / "h200-tables" / "window.sqlite.gz"), Scope())
 def _fields(data: bytes) -> Iterator[tuple[int, Any]]:
     """(field number, value) of a protocol buffer: varints, fixed64 as bytes, messages as bytes."""
     at = 0
-
-    def varint() -> int:
-        nonlocal at
-        value = shift = 0
-        while True:
-            byte = data[at]
-            at += 1
-            value |= (byte & 0x7F) << shift
-            shift += 7
-            if byte < 0x80:
-                return value
-
     while at < len(data):
-        tag = varint()
+        tag, at = _read_varint(data, at)
         if tag & 7 == 0:
-            yield tag >> 3, varint()
+            value, at = _read_varint(data, at)
+            yield tag >> 3, value
         else:
-            size = 8 if tag & 7 == 1 else varint()
+            size, at = (8, at) if tag & 7 == 1 else _read_varint(data, at)
             yield tag >> 3, data[at : at + size]
             at += size
+
+
+def _read_varint(data: bytes, at: int) -> tuple[int, int]:
+    """Return the number that begins there, and the place behind it."""
+    value = shift = 0
+    while (byte := data[at]) >= 0x80:
+        value |= (byte & 0x7F) << shift
+        shift += 7
+        at += 1
+    return value | byte << shift, at + 1
 
 
 class Parsed:
