@@ -23,6 +23,7 @@ _FROM = r"(\[(\d+|pod/\S+)\] )*"
 """The prefix of a line with its rank and pod: `[pod/train-worker-0] [3] `."""
 _NSYS = re.compile(
     rf"{_FROM}(Collecting data\.\.\.$|Generat(ing|ed)\b|\[\d+/\d+\] \["
+    r"|Processing \d+ events: \["
     r"|\s*/.+\.(nsys-rep|sqlite|qdstrm)$"
     r"|nsys \d+\.\d+\S* from )"
 )

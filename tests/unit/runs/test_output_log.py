@@ -54,6 +54,7 @@ Generated:
             "[pod/a] RuntimeError: no",
         ),
         ("srun: error: n1: task 0: Killed\nGenerated:\n", "srun: error: n1: task 0: Killed"),
+        ("why\n\rProcessing 9 events: [1%     ]\rProcessing 9 events: [==100%]\n", "why"),
         ("why\nGenerated:\n    /wd/a b #1/rank0.h.nsys-rep\n", "why"),
         ("one\ntwo \n\n", "two"),
         ("\x1b[1;31mred\x1b[0m\u202e\x9b2Jend\n\x00\x00\n\x07\n", "redend"),
