@@ -40,7 +40,7 @@ from gpu_profile.settings.settings import Settings
 _HELP = ("nsys", "profile", "--help")
 _NO_ENGINE = "No usable Docker Engine here. To install and start one"
 _OF_CONTAINER = "container"
-"""The folder of a run directory that a job of another image or of a compose file sees: all users may
+"""The folder of a run directory that a job of another image or a compose file sees: all users may
 write there, as such a job has a user of its own, and nobody else gets through the run directory."""
 _WITH_OWNER = 'report=$1 output=$2; shift 2; "$@" && chown --reference="$report" "$output"'
 """The container's root writes the export. chown gives it the report's owner, also where a
