@@ -10,17 +10,19 @@ from gpu_profile.analysis.arrays.types import IntArray
 from gpu_profile.analysis.host.frames import Stack
 from gpu_profile.analysis.host.stacks import HostStacks
 
-# Files of torch.compile (2.1 to 2.11), Triton and JAX that are on the stack while they compile and
-# never while what they compiled runs. (torch/_dynamo/eval_frame.py is there in each call.)
+# Files of torch.compile (2.1 to 2.11), Triton, JAX and CuPy that are on the stack while they
+# compile and never while what they compiled runs. (torch/_dynamo/eval_frame.py is there in each
+# call.)
 COMPILER = re.compile(
     r"torch/_dynamo/(convert_frame|symbolic_convert|output_graph)\.py$"
     r"|torch/_inductor/(graph|scheduler|lowering|async_compile|select_algorithm|codegen/\w+)\.py$"
     r"|triton/(backends/\w+/compiler|compiler/code_generator)\.py$"
     r"|jax/_src/(compiler|interpreters/mlir)\.py$"
+    r"|cupy/cuda/compiler\.py$"
 )
 # While such a package is imported, for seconds in a program that compiles nothing, its files are on
 # the stack too, below the body of a module.
-LIBRARY = re.compile(r"/(torch|triton|jax|jaxlib)/")
+LIBRARY = re.compile(r"/(torch|triton|jax|jaxlib|cupy)/")
 BODY = "<module>"
 # A sample stands for the time to the thread's next one, but for twice the usual time at most: a
 # thread without samples in between may have done anything.

@@ -49,6 +49,8 @@ LIKE_WORK = 0.25
 LEAST_SPAN = 0.4
 # Anchors whose share of alike stretches differs by less than 2 % are as good as each other.
 CLEAR = 1.02
+# As of a gap whose cause is the host's stall (docs/steps.md): a longer pause than 20 launches.
+LONG_PAUSE = 20
 # Fewer repetitions than 8 can be a warm-up or the layers of one step.
 MANY = 8
 
@@ -59,7 +61,8 @@ def find_repetition(launches: Launches) -> Repetition | str:
         return f"{len(launches)} operations were launched"
     usual = _search(launches, sample_start(launches))
     if isinstance(usual, str):
-        return _replays(launches, 0) or _late_steps(launches) or _few_steps(launches) or usual
+        late = _late_steps(launches) or _few_steps(launches) or _steps_of_one(launches)
+        return _replays(launches, 0) or late or usual
     return _replays(launches, usual.end) or usual
 
 
@@ -152,6 +155,21 @@ def _few_steps(launches: Launches) -> Repetition | None:
         return None
     work = launches.gpu[int(steps.first[0]) : steps.end].sum()
     return steps if 2 * int(work) >= int(launches.gpu.sum()) else None
+
+
+def _steps_of_one(launches: Launches) -> Repetition | None:
+    """The steps of a program that launches one kernel again and again: each begins behind a pause
+    of the host that is as long as LONG_PAUSE others.
+    """
+    begin = sample_start(launches)
+    share = np.bincount(launches.token[begin:]).max() / (len(launches) - begin)
+    if share < NEARLY_ALL or launches.communication[begin:].any():
+        return None
+    is_late = launches.pause >= LONG_PAUSE * max(1, int(np.median(launches.pause)))
+    token = launches.token + is_late * (int(launches.token.max()) + 1)
+    kind = launches.kind + is_late * (int(launches.kind.max()) + 1)
+    steps = _search(replace(launches, token=token, kind=kind), begin)
+    return None if isinstance(steps, str) or len(steps.first) < MANY else steps
 
 
 def _choose(launches: Launches, anchors: list[Anchor], begin: int) -> Anchor | None:

@@ -44,6 +44,7 @@ def test_a_thread_without_samples_in_between_may_have_done_anything() -> None:
         *("torch/_dynamo/symbolic_convert.py", "torch/_inductor/codegen/triton.py"),
         *("triton/compiler/code_generator.py", "triton/backends/nvidia/compiler.py"),
         *("jax/_src/compiler.py", "jax/_src/interpreters/mlir.py"),
+        "cupy/cuda/compiler.py",
     ],
 )
 def test_files_of_compilers(file: str) -> None:

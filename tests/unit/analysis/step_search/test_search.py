@@ -490,6 +490,16 @@ def test_one_kernel_over_and_over_is_no_step_but_a_graph_is() -> None:
     assert abs(len(steps_of(program).first) - 50) <= 3
 
 
+def test_steps_of_one_kernel_begin_behind_long_pauses() -> None:
+    program = Program()
+    for _ in range(30):
+        program.step(pause_us=30_000)
+        program.launch([LAYER] * 200)
+    first = steps_of(program).first.tolist()
+    assert first == program.begins[1 : 1 + len(first)]
+    assert len(first) >= 28
+
+
 @pytest.mark.parametrize("count", [0, 1, 2, 5])
 def test_too_few_launches_say_why(count: int) -> None:
     program = Program()
