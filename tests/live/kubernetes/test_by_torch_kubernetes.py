@@ -1,11 +1,15 @@
-"""--with torch in pods: of an object of ours, and of a manifest of the user's."""
+"""--with torch in pods: of an object of ours, and of a manifest whose image has nothing of ours."""
 
 import base64
 import json
+import os
+from collections.abc import Iterator
 
 import pytest
 
-from tests.live.kubernetes.conftest import Cluster
+from gpu_profile import process
+from gpu_profile.command import make_command
+from tests.live.kubernetes.conftest import Cluster, must, pushed
 from tests.live.torch_site import DOUBLE, PROFILER, TRAIN
 
 pytestmark = [pytest.mark.kubernetes, pytest.mark.docker, pytest.mark.image, pytest.mark.registry]
@@ -33,12 +37,26 @@ def test_pods_of_a_pytorchjob(cluster: Cluster) -> None:
     check_run(cluster, 2)
 
 
-def test_a_pod_of_a_manifest(cluster: Cluster) -> None:
-    container = {"name": "main", "image": cluster.image, "command": ["bash", "-c", SCRIPT]}
+@pytest.fixture
+def theirs(image: str, registry_address: str) -> Iterator[str]:
+    """The image under test without what makes it ours: its Python is the image's own."""
+    name = f"gpu-profile-test-by-torch-{os.getpid()}"
+    recipe = f"FROM {image}\nRUN rm -r /opt/gpu-profile /profile.py\n"
+    must(process.run(make_command("docker", "build", f"--tag={name}", "-", stdin=recipe)))
+    yield pushed(name, registry_address)
+    process.run(make_command("docker", "rmi", name))
+
+
+def test_a_pod_of_a_manifest_gets_our_agent_from_an_init_container(
+    cluster: Cluster, theirs: str
+) -> None:
+    container = {"name": "main", "image": theirs, "command": ["bash", "-c", SCRIPT]}
     spec = {"restartPolicy": "Never", "containers": [container]}
     pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "x"}, "spec": spec}
     path = cluster.directory / "pod.yaml"
     path.write_text(json.dumps(pod))
-    done = cluster.invoke("profile", f"--manifest={path}", *WORDS)
+    ours = f"--set=CARRIER_IMAGE={cluster.image}"
+    done = cluster.invoke("profile", f"--manifest={path}", ours, *WORDS)
     assert done.returncode == 0, done.stderr
+    assert f"our agent is carried to {theirs}: {cluster.image}" in done.stderr
     check_run(cluster, 1)
