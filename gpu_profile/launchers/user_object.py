@@ -1,6 +1,6 @@
 """UserObject: an object of the user's own manifest, of any kind with a pod template."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -167,6 +167,8 @@ class UserObject(KubernetesObject):
             "command": _make_question(job),
         }
         placement = self.get_manifest().get_pod_spec()
+        if security := self._find_security(placement):
+            container["securityContext"] = security
         spec = {key: value for key, value in placement.items() if key in _PLACEMENT}
         spec |= {"restartPolicy": "Never", "containers": [container]}
         if job.carrier:
@@ -179,6 +181,14 @@ class UserObject(KubernetesObject):
             "spec": spec,
         }
         return (yield from nsys_probe.ask_pod(self.cluster, pod, self.options.wait_s))
+
+    def _find_security(self, spec: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Return what PodSecurity wants of the pod that asks, as the manifest has it."""
+        name = self.get_manifest().target.containers[0].name
+        found = [each for each in spec.get("containers", ()) if each.get("name") == name]
+        security = (found[0].get("securityContext") or {}) if found else {}
+        left_out = ("readOnlyRootFilesystem", "privileged")  # it may write to /tmp, and has no GPU
+        return {key: value for key, value in security.items() if key not in left_out}
 
     def _apply(self, text: str) -> Steps[None]:
         """Apply what stands beside the object."""

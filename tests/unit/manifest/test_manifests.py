@@ -101,14 +101,19 @@ def test_reports_go_to_the_place_that_the_flag_names(place: str) -> None:
 
 def test_what_a_pod_needs_is_applied_before_a_pod_asks_its_image() -> None:
     account = "---\napiVersion: v1\nkind: ServiceAccount\nmetadata: {name: s}\n"
-    manifest = read(f"{POD}---\nkind: Service\n{account}")
+    rights = "securityContext: {runAsUser: 7, readOnlyRootFilesystem: true}"
+    pod = POD.replace("command: [a]", f"command: [a], {rights}")
+    manifest = read(f"{pod}---\nkind: Service\n{account}")
     launcher = UserObject.from_kind(settings_for(), manifest.target.kind, manifest)
     steps = launcher.probe(dataclasses.replace(EDIT.job, image=ImageRef.parse("i")))
     applied = next(steps)
     assert applied.argv[1] == "apply"
     assert "ServiceAccount" in applied.stdin
     assert "Service\n" not in applied.stdin
-    assert steps.send(Result(returncode=0)).argv[1] == "create"
+    created = steps.send(Result(returncode=0))
+    assert created.argv[1] == "create"
+    (asked,) = load_yaml(created.stdin)["spec"]["containers"]
+    assert asked["securityContext"] == {"runAsUser": 7}  # PodSecurity wants it of that pod, too
 
 
 def test_what_shares_an_alias_with_the_program_stays_as_it_is() -> None:
