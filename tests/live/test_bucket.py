@@ -2,6 +2,8 @@
 
 import functools
 import os
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -18,6 +20,19 @@ from gpu_profile.s3.parts import PART_BYTES
 from tests.live.s3_server import start_bucket
 
 NAME, PLACE = "rank0.node.nsys-rep", "s3://reports/night/train-1"
+CUT = "s3://reports/night/cut-by-kill"
+_SENT_AND_SILENT = 'env -i PATH="$0" "$@" && exec cat "$HELD"'
+"""A pod that has sent its parts, and whose answer does not come while $HELD is no end."""
+_CLIENT = """
+import functools, sys
+from pathlib import Path
+from gpu_profile import process
+from gpu_profile.launchers.kubernetes.reports import to_bucket
+from tests.live import test_bucket
+place, size = Path(sys.argv[1]), int(sys.argv[2])
+call = functools.partial(test_bucket.execute_silently, place)
+process.drive(to_bucket.send_files(call, str(place), {test_bucket.NAME: size}, test_bucket.CUT))
+"""
 
 
 @pytest.fixture
@@ -30,6 +45,12 @@ def execute(place: Path, *words: str, stdin: str) -> Command:
     """What runs in a pod, here: with no variable of this process, and the agent in its place."""
     script = [word.replace(CARRIED_TO, str(place)) for word in words]
     return Command(argv=("env", "-i", f"PATH={os.defpath}", *script), stdin=stdin)
+
+
+def execute_silently(place: Path, *words: str, stdin: str) -> Command:
+    script = [word.replace(CARRIED_TO, str(place)) for word in words]
+    argv = ("sh", "-c", _SENT_AND_SILENT, os.defpath, *script)
+    return Command(argv=argv, stdin=stdin, env={"HELD": str(place / "held")})
 
 
 def test_three_parts_of_a_report_are_one_object(store: Any, tmp_path: Path) -> None:
@@ -67,6 +88,28 @@ def test_what_a_killed_fetch_left_is_given_up_by_the_next(store: Any, tmp_path: 
         "abort", f"{PLACE}/{NAME}.other", request={"upload": uploads[0]["UploadId"]}
     )
     assert process.run(given_up).returncode == 0
+
+
+def test_a_client_that_is_killed_behind_its_parts_leaves_them_to_the_next(
+    store: Any, tmp_path: Path
+) -> None:
+    (tmp_path / "agent").symlink_to(AGENT)
+    os.mkfifo(tmp_path / "held")
+    size = PART_BYTES + 1
+    with (tmp_path / NAME).open("wb") as file:
+        file.truncate(size)
+    client = subprocess.Popen([sys.executable, "-c", _CLIENT, str(tmp_path), str(size)])
+    with (tmp_path / "held").open("w"):  # opens once the pod has sent its parts
+        client.kill()
+        assert client.wait() == -9
+    (upload,) = store.list_multipart_uploads(Bucket="reports")["Uploads"]
+    where = {"Bucket": "reports", "Key": f"night/cut-by-kill/{NAME}"}
+    assert len(store.list_parts(**where, UploadId=upload["UploadId"])["Parts"]) == 2
+    assert "Contents" not in store.list_objects_v2(Bucket="reports", Prefix="night/cut-by-kill/")
+    call = functools.partial(execute, tmp_path)
+    assert process.drive(to_bucket.send_files(call, str(tmp_path), {NAME: size}, CUT)) == {}
+    assert store.get_object(**where)["ContentLength"] == size
+    assert store.list_multipart_uploads(Bucket="reports").get("Uploads", []) == []
 
 
 def test_a_bucket_that_is_not_there_and_missing_credentials_are_one_line(
