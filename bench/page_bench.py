@@ -9,8 +9,8 @@ file. Goals, on two cores: a page of 8 such ranks in 5 s and 20 MB. --redraw: th
 page's thread for a redraw of the timeline at each zoom, in headless Chromium; at most 16 ms.
 
 Measured on an H200's host (2026-11-26, Python 3.12, three rounds): 5.8 to 6.6 s on 16 cores, 14.4
-to 16.3 s on two of them, 2.1 MB. A rank takes 2.4 s of CPU there, in many steps of at most 0.2 s; then
-one process judges the run, mostly in the replays of its plan (replay/simulate.py), one by one.
+to 16.3 s on two of them, 2.1 MB. A rank takes 2.4 s of CPU there, in many steps of at most 0.2 s;
+then one process judges the run, mostly in the replays of its plan (replay/simulate.py), one by one.
 """
 
 import argparse
