@@ -64,6 +64,11 @@ def has_left_others(pod: Object) -> bool:
     return is_last and get_termination(pod) is not None
 
 
+def has_failed_beside_others(pod: Object) -> bool:
+    """Return whether the main container has failed for good, and others keep the pod running."""
+    return has_left_others(pod) and bool((get_termination(pod) or {}).get("exitCode"))
+
+
 def get_node(pod: Object) -> str:
     return str(pod["spec"].get("nodeName", ""))
 

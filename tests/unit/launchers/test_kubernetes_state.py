@@ -226,6 +226,17 @@ def test_a_program_that_has_ended_beside_a_sidecar_ends_the_job() -> None:
     found, _ = driven(TORCH.status("team/train-1"), answer(job), items(beside), silent)
     assert found.state is JobState.RUNNING  # it is started again
     beside["spec"]["restartPolicy"] = "Never"
-    found, _ = driven(TORCH.status("team/train-1"), answer(job), items(beside))
+    found, _ = driven(TORCH.status("team/train-1"), answer(job), items(beside), silent)
     assert (found.state, found.exit_code) == (JobState.FAILED, 137)
     assert found.reason == "train-1-master-0: exit code 137: OOMKilled"
+
+
+def test_a_program_that_succeeded_and_was_not_fetched_in_time_stays_a_success() -> None:
+    """KUBE_HOLD has passed: the container has ended, and a sidecar keeps its pod running."""
+    statuses = [{"name": "pytorch", "state": {"terminated": {"exitCode": 0}}}]
+    beside = pod("train-1-master-0", containerStatuses=statuses)
+    beside["spec"]["restartPolicy"] = "Never"
+    line = "gpu-profile: train-1-master-0 ended with 0; its reports are in /wd/x"
+    answers = answer(mpijob("Running")), items(beside), Result(returncode=0, stdout=line)
+    found, _ = driven(TORCH.status("team/train-1"), *answers)
+    assert found == JobStatus(state=JobState.SUCCEEDED, exit_code=0)

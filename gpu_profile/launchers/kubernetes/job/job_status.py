@@ -87,9 +87,10 @@ def _read_exit_codes(
     """Return the exit codes of pods that wait for the fetch, by pod, once all ranks have ended.
 
     The last line of a pod's output has its code: `gpu-profile: NAME ended with 1;`. Empty until
-    all pods have ended.
+    all pods have ended. A pod that no longer waits, but runs on with a sidecar, has its output.
     """
-    if not kind.holds or not job_pods or not all(map(pods.is_running, job_pods)):
+    up = [pod for pod in job_pods if pods.is_running(pod) or pods.has_left_others(pod)]
+    if not kind.holds or not job_pods or len(up) < len(job_pods):
         return {}
     namespace, name = split_id(job_id)
     result = yield cluster.kubectl(
@@ -120,10 +121,10 @@ def _make_unfinished_status(
     lost = yield from _find_lost_pod(job_pods)
     if lost:
         return JobStatus(state=JobState.FAILED, reason=lost)
-    left = [pod for pod in job_pods if kind.holds and pods.has_left_others(pod)]
-    if left:
-        ends = (f"{pods.get_name(pod)}: {pods.describe_ending(pod) or 'ended'}" for pod in left)
-        code = (pods.get_termination(left[0]) or {}).get("exitCode")
+    failed = [pod for pod in job_pods if kind.holds and pods.has_failed_beside_others(pod)]
+    if failed:
+        ends = (f"{pods.get_name(pod)}: {pods.describe_ending(pod)}" for pod in failed)
+        code = (pods.get_termination(failed[0]) or {}).get("exitCode")
         return JobStatus(state=JobState.FAILED, reason="; ".join(ends), exit_code=code)
     started = any(_find_leader(kind, job) in pods.get_name(pod) for pod in job_pods)
     # Pods count besides the condition `Running`: the operator may be behind, and a PyTorchJob is
@@ -185,7 +186,7 @@ def _measure_lateness(job: Object) -> Steps[int]:
 
 
 def _ask_clock() -> Steps[datetime]:
-    """Return this machine's time. A command tells it, so that whoever answers the steps sets it."""
+    """Return this machine's time, by a command: steps read nothing but the answers to commands."""
     clock = yield make_command("date", "-u", f"+{_STAMP}")
     return _parse_time(check_kubectl_result(clock, "reading the clock").stdout.strip())
 
