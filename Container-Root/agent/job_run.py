@@ -1,6 +1,6 @@
 """The supervisor of a job: it starts the job, waits, stops it on request, and records its end.
 
-Started by job.py in a session of its own; reads what to run from standard input.
+job.py starts it in a session of its own. It reads what to run from standard input.
 """
 
 from __future__ import annotations

@@ -7,8 +7,9 @@ source /mnt/stage/common.sh
 
 install_nvidia() {
     local list=/etc/apt/sources.list.d/nvidia-devtools.list key=/usr/share/keyrings/nvidia-devtools.asc
-    local url
-    url=${NSYS_URL}/$(nvidia_distribution)/$(dpkg --print-architecture)
+    local distribution url
+    distribution=$(nvidia_distribution 'set NSYS_SOURCE=base')
+    url=${NSYS_URL}/${distribution}/$(dpkg --print-architecture)
     fetch "${url}/nvidia.pub" "${NSYS_SHA256}" "${key}"
     printf 'deb [signed-by=%s] %s/ /\n' "${key}" "${url}" >"${list}"
     apt_update

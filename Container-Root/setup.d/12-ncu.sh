@@ -16,8 +16,11 @@ nvidia_architecture() {
 # The window (host) is 600 MB that no pod opens.
 install_nvidia() {
     local list=/etc/apt/sources.list.d/nvidia-cuda-ncu.list key=/usr/share/keyrings/nvidia-cuda-ncu.asc
-    local url home
-    url=${NCU_URL}/$(nvidia_distribution)/$(nvidia_architecture)
+    local distribution architecture url home
+    # Each by itself: of several substitutions in one assignment only the last can end the script.
+    distribution=$(nvidia_distribution 'set INSTALL_NCU=false, or use a base image with ncu and NSYS_SOURCE=base')
+    architecture=$(nvidia_architecture)
+    url=${NCU_URL}/${distribution}/${architecture}
     fetch "${url}/3bf863cc.pub" "${NCU_SHA256}" "${key}"
     printf 'deb [signed-by=%s] %s/ /\n' "${key}" "${url}" >"${list}"
     apt_update

@@ -107,8 +107,9 @@ remove_tools() {
     rm "${BUILD_DIR}/tools"
 }
 
-# NVIDIA's apt repositories are Ubuntu's. Their packages hold their own libraries, so Debian takes
-# the nearest one. gpu_profile/declared/base_name.py chooses the same.
+# nvidia_distribution ADVICE: which of NVIDIA's apt repositories, which are Ubuntu's. Their packages
+# hold their own libraries, so Debian takes the nearest one. gpu_profile/declared/base_name.py chooses
+# the same.
 nvidia_distribution() {
     # shellcheck source=/dev/null
     case $(. /etc/os-release && printf '%s%s' "${ID}" "${VERSION_ID//./}") in
@@ -116,7 +117,7 @@ nvidia_distribution() {
         debian12) printf 'ubuntu2204' ;;
         debian13) printf 'ubuntu2404' ;;
         ubuntu*) (. /etc/os-release && printf '%s' "${ID}${VERSION_ID//./}") ;;
-        *) die 'NSYS_SOURCE=nvidia needs Debian or Ubuntu; set NSYS_SOURCE=base' ;;
+        *) die "NVIDIA has apt repositories for Debian and Ubuntu only: $1" ;;
     esac
 }
 
