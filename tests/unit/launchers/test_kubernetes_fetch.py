@@ -151,7 +151,12 @@ def test_an_ended_pod_cannot_be_read() -> None:
 
 
 def test_a_pod_that_refused_its_directory_of_the_node_has_no_reports() -> None:
-    fetched(items(WORKERS[0], ended("train-1-worker-1", 97)), *copied(0))
+    pods = items(WORKERS[0], ended("train-1-worker-1", 97))
+    on_nodes = mpijob("Running")
+    on_nodes["metadata"]["annotations"]["gpu-profile.io/host-path"] = "/tmp/train-1"
+    driven(MPI.fetch("team/train-1", TO), answer(on_nodes), pods, *copied(0))
+    with pytest.raises(ReportError, match=r"worker-1 on node-1 cannot be read \(exit code 97"):
+        fetched(pods, *copied(0))  # the program's own code
 
 
 def test_reports_of_a_node_are_named_where_no_pod_can_be_read() -> None:

@@ -274,8 +274,10 @@ def collect_from_pods(
 
 def _list_unreadable(job_pods: Sequence[Object], host_path: str) -> Iterator[str]:
     for pod in job_pods:
-        recorded = (pods.get_termination(pod) or {}).get("exitCode") != _PLANTED
-        if recorded and not pods.is_running(pod):
+        code = (pods.get_termination(pod) or {}).get("exitCode")
+        # Without a directory of the node 97 is the program's own, and its reports are lost.
+        has_refused = bool(host_path) and code == _PLANTED
+        if not has_refused and not pods.is_running(pod):
             end = pods.describe_ending(pod) or pods.get_phase(pod).lower()
             node = pods.get_node(pod) or "no node"
             there = f"; {node} has its reports in {host_path}" if host_path else ""
