@@ -103,7 +103,8 @@ class UserObject(KubernetesObject):
 
     @property
     def kind(self) -> Kind:
-        if self.launcher:  # which asks for the version of its own objects
+        # The launcher's resource names the API version of its own objects: the user's may differ.
+        if self.launcher:
             return replace(self.launcher.kind, resource=self.row.resource)
         return Kind(
             resource=self.row.resource,
@@ -159,7 +160,7 @@ class UserObject(KubernetesObject):
         What that pod needs is applied before, if the object is a new one.
         """
         if not self.replaces and (needs := self.get_manifest().dump_needs()):
-            yield from self._apply(needs)
+            yield from self._apply(needs, job.name)
         container: dict[str, Any] = {
             "name": nsys_probe.name_asked(job),
             "image": str(job.image),
@@ -190,10 +191,10 @@ class UserObject(KubernetesObject):
         left_out = ("readOnlyRootFilesystem", "privileged")  # it may write to /tmp, and has no GPU
         return {key: value for key, value in security.items() if key not in left_out}
 
-    def _apply(self, text: str) -> Steps[None]:
-        """Apply what stands beside the object."""
+    def _apply(self, text: str, name: str) -> Steps[None]:
+        """Apply what stands beside the object of this name."""
         applied = yield self.cluster.kubectl("apply", "--filename=-", stdin=text)
-        check_kubectl_result(applied, f"applying what stands beside {self.name}")
+        check_kubectl_result(applied, f"applying what stands beside {name}")
 
     def submit(self, job: Job, plan: NsysPlan) -> Steps[str]:
         """Create the object, after what else is in the manifest. Raises SettingsError if it exists.
@@ -203,7 +204,7 @@ class UserObject(KubernetesObject):
         edited = self.edit_manifest(job, plan)
         name = self.get_manifest().target.name or job.name
         if edited.others:
-            yield from self._apply(edited.others)
+            yield from self._apply(edited.others, name)
         try:
             created = yield self._put(edited.target)
         except KeyboardInterrupt:

@@ -134,7 +134,7 @@ def ensure_repository(
         except client.exceptions.RepositoryNotFoundException:
             pass
     with _convert_errors(registry, "ecr:CreateRepository"):
-        # By another push, since it was asked for. The settings are then those of that push.
+        # Another push may have made it since it was asked for.
         with contextlib.suppress(client.exceptions.RepositoryAlreadyExistsException):
             client.create_repository(
                 registryId=registry.account,

@@ -20,7 +20,7 @@ def check(run: Any) -> None:  # noqa: ANN401 - a RunRecord, whose module imports
 
 
 def check_report(report: Any) -> None:  # noqa: ANN401 - a ReportSummary of runs/record.py
-    """Raise ValueError for a value of another type than its field has."""
+    """Raise ValueError for a value of another type than its field has, or a part of a control."""
     if report.control and not {"ms", "count", "recorded_ms"} <= report.control.keys():
         raise ValueError("reports: control has no ms")
     for name, kind in typing.get_type_hints(type(report)).items():

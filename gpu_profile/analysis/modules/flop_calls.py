@@ -126,5 +126,5 @@ def _find_kernels(activity: Activity, rows: IntArray, call: IntArray, size: int)
     rising = np.lexsort((ops.duration[rows], multiplies(activity, rows), call))
     kernel = np.full(size, NO_KERNEL)
     # numpy writes in order, so that the last of equal places, the longest kernel, stays.
-    kernel[call[rising]] = ops.full_name[rows[rising]]  # the last one written stays
+    kernel[call[rising]] = ops.full_name[rows[rising]]
     return kernel

@@ -259,7 +259,7 @@ class DockerLauncher(LauncherDefaults):
         """Give the reports to this user. They are in the mounted run directory already.
 
         In a rootless engine the container's root is this user: chown would give the reports to a
-        subordinate uid. Those of a container of another image are moved up into `to`.
+        subordinate uid. Those in a folder of the container's are moved up into `to`.
         """
         if self.owner and not (yield from container.is_rootless()):
             # A link that the job made could lead to a file of root's.

@@ -212,7 +212,8 @@ class SlurmLauncher(Scripted):
             return state.apply_end_line(status, ended.stdout)
         if ended.returncode:
             raise SettingsError(
-                f"Slurm knows no job {job_id}", f"It had a directory below {self.directory}"
+                f"Slurm knows no job {job_id}",
+                f"No job of this number ended below {self.directory}",
             )
         return state.from_ended(ended.stdout)
 

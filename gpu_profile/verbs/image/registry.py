@@ -56,7 +56,7 @@ def parse_registry_setting(settings: Settings) -> Registry:
     if where.is_ecr and settings.aws_region not in ("", where.region):
         raise SettingsError(
             f"AWS_REGION is {settings.aws_region}, and REGISTRY is in {where.region}",
-            "Set one of them",
+            "Change one of them",
         )
     return where
 
