@@ -16,15 +16,15 @@ from record_windows import Windows
 from torch_session import TRACE, TorchSession, pack
 from window_files import name_host
 
-_ENDED_TRACING = ("TEARDOWN_CUPTI", "1")
-"""Has Kineto detach CUPTI behind a window. On an H200, 100 launches take 1.02 times as long behind
-one then, and 1.39 times otherwise."""
-
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from rank_call import Call
     from rank_env import Place
+
+_DETACH = ("TEARDOWN_CUPTI", "1")
+"""Has Kineto detach CUPTI behind a window. On an H200, 100 launches take 1.02 times as long behind
+one then, and 1.39 times otherwise."""
 
 
 def record_with_torch(
@@ -41,7 +41,7 @@ def record_with_torch(
     marked = make_environment_with_marks(env, ours.annotate, ours.steps, steps_file, end=end)
     marked["GPU_PROFILE_TRACE"] = str(output / f"{name}{TRACE}")
     if is_manual:
-        marked.setdefault(*_ENDED_TRACING)
+        marked.setdefault(*_DETACH)
     ranks = f"rank{here.rank}" if here.world_size > 1 else "rank*"
     windows = Windows(TorchSession(output, name, ranks), output, name) if is_manual else None
     with windows.watched() if windows else contextlib.nullcontext():

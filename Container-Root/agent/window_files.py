@@ -77,7 +77,8 @@ def answer_file(folder: Path, number: int, name: str) -> Path:
 
 def read_steps(folder: Path, name: str) -> dict[str, int]:
     """Return how many steps each process of a rank has begun, by its file. Empty without marks."""
-    return {name: begun for name, (begun, _) in _read_shown(folder, name).items() if begun > 0}
+    shown = _read_shown(folder, name).items()
+    return {file: begun for file, (begun, _) in shown if begun > 0}
 
 
 def list_doing(folder: Path, name: str, what: int) -> set[str]:

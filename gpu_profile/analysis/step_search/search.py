@@ -61,8 +61,7 @@ def find_repetition(launches: Launches) -> Repetition | str:
         return f"{len(launches)} operations were launched"
     usual = _search(launches, sample_start(launches))
     if isinstance(usual, str):
-        late = _late_steps(launches) or _few_steps(launches) or _steps_of_one(launches)
-        return _replays(launches, 0) or late or usual
+        return _replays(launches, 0) or _find_rarer_steps(launches) or usual
     return _replays(launches, usual.end) or usual
 
 
@@ -155,6 +154,11 @@ def _few_steps(launches: Launches) -> Repetition | None:
         return None
     work = launches.gpu[int(steps.first[0]) : steps.end].sum()
     return steps if 2 * int(work) >= int(launches.gpu.sum()) else None
+
+
+def _find_rarer_steps(launches: Launches) -> Repetition | None:
+    """The steps of a program whose usual sample has none."""
+    return _late_steps(launches) or _few_steps(launches) or _steps_of_one(launches)
 
 
 def _steps_of_one(launches: Launches) -> Repetition | None:
