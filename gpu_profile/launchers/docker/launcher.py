@@ -39,9 +39,9 @@ from gpu_profile.settings.settings import Settings
 
 _HELP = ("nsys", "profile", "--help")
 _NO_ENGINE = "No usable Docker Engine here. To install and start one"
-_OF_CONTAINER = "container"
-"""The folder of a run directory that a job of another image or a compose file sees: all users may
-write there, as such a job has a user of its own, and nobody else gets through the run directory."""
+_CARRIED, _PLAIN = _FOLDERS = "container", "image"
+"""The folder of a run directory that a job to which our nsys is carried sees, or another that has a
+user of its own: all users may write there, and nobody else gets through the run directory."""
 _WITH_OWNER = 'report=$1 output=$2; shift 2; "$@" && chown --reference="$report" "$output"'
 """The container's root writes the export. chown gives it the report's owner, also where a
 rootless engine maps root to this user."""
@@ -139,7 +139,7 @@ class DockerLauncher(LauncherDefaults):
 
     def submit(self, job: Job, plan: NsysPlan) -> Steps[str]:
         folder = self._reports(job).source
-        if folder.name == _OF_CONTAINER:
+        if folder.name in _FOLDERS:
             made = yield make_command("mkdir", "-m", "1777", str(folder))
             job_directory.check_agent_result(made, f"making a folder for {job.name}")
         if self.service:
@@ -225,7 +225,7 @@ class DockerLauncher(LauncherDefaults):
         answer = yield from engine_answers.ask_patiently(container.inspect_mounts(job_id))
         source = container.parse_mounts(answer).get(f"{REPORTS_INSIDE}/{job_id}")
         own = (self.report_dir / job_id).resolve()
-        if source and source.resolve() not in (own, own / _OF_CONTAINER):
+        if source and source.resolve() not in (own, *(own / name for name in _FOLDERS)):
             what = f"docker://{job_id} writes its reports to {source}"
             raise SettingsError(what, f"Add --set REPORT_DIR={source.parent}")
 
@@ -266,8 +266,8 @@ class DockerLauncher(LauncherDefaults):
             words = ("chown", "--recursive", "--no-dereference", self.owner, str(to))
             chown_result = yield from engine_answers.ask_patiently(self._tool_in(to, *words))
             engine_answers.check_engine_result(chown_result, f"giving {to} to {self.owner}")
-        if (to / _OF_CONTAINER).is_dir():
-            take = self.agent.call("job.py", "take", str(to / _OF_CONTAINER), str(to))
+        for folder in (to / name for name in _FOLDERS if (to / name).is_dir()):
+            take = self.agent.call("job.py", "take", str(folder), str(to))
             job_directory.check_agent_result((yield take), f"taking the reports of {job_id}")
 
     def export(self, job_id: str, report: Path, output: Path) -> Command | None:
@@ -284,13 +284,13 @@ class DockerLauncher(LauncherDefaults):
 
     def _reports(self, job: Job) -> Mount:
         """Mount the job's run directory only. REPORT_DIR itself may be a directory such as /tmp."""
-        directory = self.report_dir / job.name
-        source = directory / _OF_CONTAINER if job.carrier or self.service else directory
-        return Mount(source=source, target=_inside(job))
+        folder = _CARRIED if job.carrier and not job.is_by_torch else _PLAIN
+        place = f"{job.name}/{folder}" if job.carrier or self.service else job.name
+        return Mount(source=self.report_dir / place, target=_inside(job))
 
     def _tool_in(self, directory: Path, *argv: str) -> Command:
         """Return the call of a program of the job's image, or of ours where that was carried to."""
-        is_carried = (directory / _OF_CONTAINER).is_dir()
+        is_carried = (directory / _CARRIED).is_dir()
         image = self.carrier_image if is_carried and self.carrier_image else self.image
         mounts = (Mount(source=directory, target=str(directory)),)
         return make_command(*image_programs.make_program_words(image, mounts, *argv))

@@ -154,9 +154,20 @@ def test_a_service_of_any_user_writes_its_reports_to_a_folder_of_its_own() -> No
     launcher = launcher.with_service(service(entrypoint=["x"], user="1000"))
     job = dataclasses.replace(JOB, carrier=None)
     made, written, _ = process.plan(launcher.submit(job, PLAN))[:3]
-    assert made.argv == ("mkdir", "-m", "1777", "/runs/train-1/container")
+    assert made.argv == ("mkdir", "-m", "1777", "/runs/train-1/image")
     (reports,) = load_yaml(written.stdin)["services"]["train"]["volumes"]
-    assert reports["source"] == "/runs/train-1/container"
+    assert reports["source"] == "/runs/train-1/image"
+
+
+def test_the_tools_of_a_service_without_our_nsys_are_its_own_images(tmp_path: Path) -> None:
+    """Our image, whose nsys others get, need not be on this machine."""
+    (tmp_path / "image").mkdir()
+    launcher = DockerLauncher(
+        image=ImageRef(name="i"), carrier_image=ImageRef(name="ours"), report_dir=tmp_path
+    )
+    export = launcher.export("train-1", tmp_path / "rank0.h.nsys-rep", tmp_path / "x.sqlite")
+    assert export is not None
+    assert ("i:latest" in export.argv, "ours:latest" in export.argv) == (True, False), export
 
 
 def test_a_service_that_torch_profiler_records_gets_our_agent_alone() -> None:
