@@ -16,7 +16,7 @@ Document: TypeAlias = dict[str, Any]
 """One YAML document: a mapping that keeps its comments."""
 
 _HELM = "{{"
-_DIRECTIVE = re.compile(r"^%YAML.*\n", re.MULTILINE)
+_DIRECTIVE = re.compile(r"^%YAML.*$", re.MULTILINE)
 """kubectl reads each text as YAML 1.1. ruamel writes 0644 anew where a text says so."""
 _WIDE = 1 << 20
 """Columns of a line. A narrower text would be broken anew, which is no change of the user's."""

@@ -150,6 +150,8 @@ def test_octal_numbers_stay_what_kubectl_reads() -> None:
         read("%YAML 1.1\n---" + POD.replace("[a]", "[a], n: 0644")).edit(EDIT).after
     )
     assert pod["spec"]["containers"][0]["n"] == 0o644
+    with pytest.raises(SettingsError, match=r"line 4 is no YAML"):
+        read("%YAML 1.1\n---\na: [\n}\n")
 
 
 def test_ray_is_started_by_us_alone_or_by_the_users_own_command() -> None:
