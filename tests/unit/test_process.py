@@ -91,14 +91,16 @@ def test_a_slow_program_whose_server_answers_is_waited_for(
 
 
 _DRAWN = """
-import contextlib, sys
+import pathlib, sys
 from gpu_profile import process, program_output
 from gpu_profile.command import make_command
 from gpu_profile.errors import ToolError
-process.LOOK_S, process.SILENCE_S = 0.1, 0.3
+process.LOOK_S = 0.1
 try:
     for line in program_output.drawn_lines(make_command("docker", "buildx", "build")):
         print(line)
+        process.SILENCE_S = 0.3
+        pathlib.Path(sys.argv[1]).touch()
 except ToolError as error:
     print(error)
 """
@@ -109,24 +111,29 @@ def test_a_build_whose_engine_hangs_is_ended(
     fake_tool: FakeTool, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setattr(process, "LOOK_S", 0.1)
+    answer = f"[ ! -e {tmp_path}/hang ] || exec sleep 600"
+    fake_tool("docker", f'if [ "$1" = version ]; then {answer}; else echo $$; exec sleep 600; fi')
+    lines = program_output.read_lines(make_command("docker", "buildx", "build"))
+    pid = next(lines)
+    # The short limit begins when the build runs: its start takes longer on a busy machine.
     monkeypatch.setattr(process, "SILENCE_S", 0.3)
-    fake_tool("docker", f'[ "$1" = version ] || echo $$ >{tmp_path}/pid; exec sleep 600')
+    (tmp_path / "hang").touch()
     with pytest.raises(ToolError, match=_NO_BUILD) as hung:
-        list(program_output.read_lines(make_command("docker", "buildx", "build")))
+        list(lines)
     assert hung.value.exit_code == 3
-    assert not Path(f"/proc/{(tmp_path / 'pid').read_text().strip()}").exists()
+    assert not Path(f"/proc/{pid}").exists()
 
 
 def test_a_build_that_draws_seconds_while_its_engine_hangs_is_ended(
     fake_tool: FakeTool, tmp_path: Path
 ) -> None:
     """BuildKit draws its clock on a terminal without the engine."""
-    hang = f"[ ! -e {tmp_path}/drawn ] || exec sleep 600"
-    draw = f"while sleep 0.01; do echo 1s; touch {tmp_path}/drawn; done"
-    fake_tool("docker", f'if [ "$1" = version ]; then {hang}; else {draw}; fi')
+    answer = f"[ ! -e {tmp_path}/hang ] || exec sleep 600"
+    draw = "while sleep 0.01; do echo 1s; done"
+    fake_tool("docker", f'if [ "$1" = version ]; then {answer}; else {draw}; fi')
     script = tmp_path / "drawn.py"
     script.write_text(_DRAWN)
-    inner = f"{sys.executable} {script} > {tmp_path}/read"
+    inner = f"{sys.executable} {script} {tmp_path}/hang > {tmp_path}/read"
     root = Path(__file__).parents[2]
     process.run(make_command("script", "-qec", inner, "/dev/null", PYTHONPATH=str(root)))
     *drawn, last = (tmp_path / "read").read_text().splitlines()
