@@ -6,7 +6,6 @@ require (
 	github.com/kubeflow/mpi-operator v0.8.0
 	github.com/kubeflow/trainer/v2 v2.2.0
 	helm.sh/helm/v3 v3.19.5
-	sigs.k8s.io/jobset v0.11.1
 )
 
 require (
@@ -169,6 +168,7 @@ require (
 	oras.land/oras-go/v2 v2.6.0 // indirect
 	sigs.k8s.io/apiserver-network-proxy/konnectivity-client v0.31.2 // indirect
 	sigs.k8s.io/controller-runtime v0.23.3 // indirect
+	sigs.k8s.io/jobset v0.11.1 // indirect
 	sigs.k8s.io/json v0.0.0-20250730193827-2d320260d730 // indirect
 	sigs.k8s.io/kustomize/api v0.20.1 // indirect
 	sigs.k8s.io/kustomize/kyaml v0.20.1 // indirect

@@ -6,5 +6,4 @@ import (
 	_ "github.com/kubeflow/mpi-operator/cmd/mpi-operator"
 	_ "github.com/kubeflow/trainer/v2/cmd/trainer-controller-manager"
 	_ "helm.sh/helm/v3/cmd/helm"
-	_ "sigs.k8s.io/jobset"
 )
