@@ -190,7 +190,7 @@ def _choose(launches: Launches, anchors: list[Anchor], begin: int) -> Anchor | N
             is_complete = _is_whole(launches, best, begin)
             if _is_better(best, best_alike) and _in_order(codes, best):
                 best_alike = best
-        if is_complete and _in_order(codes, best):
+        if is_complete and (_in_order(codes, best) or _is_even(best)):
             return best
     return best_alike
 
@@ -214,6 +214,15 @@ def _in_order(code: NDArray[np.uint64], anchor: Anchor) -> bool:
     return bool(same) and float(np.median(same)) >= SAME_ORDER
 
 
+def _is_even(anchor: Anchor) -> bool:
+    """Whether all stretches, and not only a few, hold one number of launches.
+
+    The length of a batch chooses kernels, for example by whether it is odd, and does not change
+    their number. Parts of a step differ in number: one of them holds what is outside the layers.
+    """
+    return anchor.count > MANY and bool(np.ptp(np.diff(anchor.place)) == 0)
+
+
 def _spread_over(flags: NDArray[np.bool_], begin: int) -> IntArray | None:
     """The rows of the flagged launches, or None if they span too little of the sample."""
     place = np.flatnonzero(flags)
@@ -231,14 +240,16 @@ def _all_hold(anchor: Anchor, place: IntArray) -> bool:
 def _is_whole(launches: Launches, anchor: Anchor, begin: int) -> bool:
     """Whether the stretches are whole steps, for programs without optimizer launches.
 
-    They are if each stretch holds a copy or a graph, or if the unlike stretches are a log or an
-    evaluation, not a part of a longer step.
+    They are if each stretch holds a copy or a graph, if all are even, or if the unlike stretches
+    are a log or an evaluation, not a part of a longer step.
     """
     boundaries = np.flatnonzero(launches.to_device | launches.to_host | launches.graph)
     if _all_hold(anchor, boundaries):
         return True
     if _spread_over(launches.to_device, begin) is not None:
         return False
+    if _is_even(anchor):
+        return True
     others = np.flatnonzero(~anchor.alike)
     if len(others) < FEW * len(anchor.alike) and not _comes_regularly(others):
         return True

@@ -455,6 +455,21 @@ def test_layers_in_no_order_are_no_steps() -> None:
     assert isinstance(find_repetition(program.launches()), str)
 
 
+def test_shapes_that_choose_kernels_by_turns_do_not_join_two_steps() -> None:
+    """Every other batch is of an odd length: each sixth launch is of another kernel."""
+    program = Program()
+    program.launch(np.random.default_rng(0).integers(INIT, INIT + 6, 30).tolist())
+    for number in range(40):
+        program.step()
+        program.launch([HEAD])
+        for part in range(LAYER + 1, LAYER + 31, 3):
+            program.launch([LAYER] * 3 + [part, part + 1, part + 2 + 50 * (number % 2)])
+        program.launch([HEAD + 1, HEAD + 2])
+    found = steps_of(program)
+    assert abs(len(found.first) - 40) <= 1
+    assert np.isin(found.first, program.begins).mean() >= 0.9
+
+
 @pytest.mark.parametrize(
     ("once", "name"), [(OPTIMIZER, "the optimizer"), (ALL_REDUCE, "a collective")]
 )
