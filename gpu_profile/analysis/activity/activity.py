@@ -28,8 +28,8 @@ SYNC_NAME = re.compile(
     r"cuda(Stream|Device|Event)Synchronize|cu(Stream|Ctx|Event)Synchronize|cudaThreadSynchronize"
 )
 ALLOCATION_NAME = re.compile(
-    r"cuda(Malloc|Free|HostAlloc|HostRegister|HostUnregister)(?!.*Async)"
-    r"|cuMem(Alloc|Free|HostAlloc|Create|Map|Unmap|SetAccess|Release)(?!.*Async)"
+    r"cuda(Malloc|Free|HostAlloc|HostRegister|HostUnregister)"
+    r"|cuMem(Alloc|Free|HostAlloc|Create|Map|Unmap|SetAccess|Release)"
 )
 
 

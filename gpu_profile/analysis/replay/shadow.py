@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from gpu_profile.analysis.activity.activity import ALLOCATION_NAME
-from gpu_profile.analysis.replay.changes import find_edges, match_names
+from gpu_profile.analysis.replay.changes import find_edges, find_releases, match_names, scale_delays
 from gpu_profile.analysis.replay.edits.calls import remove_pauses
 from gpu_profile.analysis.replay.graph_launches import find_node_prices
 from gpu_profile.analysis.replay.run.run_graph import Edge, RunGraph
@@ -163,9 +163,11 @@ def _scale_allocations_to(replay: Replay, control_ms: float) -> Shadow | None:
     host = scale_host(graph, Weights.of(graph), TYPICAL_FACTOR)
     allocates = match_names(graph, ALLOCATION_NAME)[graph.calls.name]
     edges = find_edges(graph, graph.nodes.call_end[allocates], Edge.CALL)
+    releases = graph.nodes.call_end[find_releases(graph)]
 
     def scale(factor: float) -> Weights:
-        return host.with_lag(edges, np.rint(factor * host.lag[edges]).astype(np.int64))
+        shorter = scale_delays(graph, host, releases, factor)
+        return shorter.with_lag(edges, np.rint(factor * host.lag[edges]).astype(np.int64))
 
     shadow = _find_factor(replay, scale, control_ms)
     reaches = abs(shadow.step_ms / control_ms - 1) <= ALIKE

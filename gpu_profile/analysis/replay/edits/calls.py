@@ -17,6 +17,7 @@ from gpu_profile.analysis.replay.changes import (
     choose_calls,
     choose_ops,
     find_edges,
+    find_releases,
     find_staged_copies,
     free_calls,
     match_names,
@@ -139,9 +140,12 @@ def pin_copies(ranks: Sequence[int] = ()) -> Apply:
 
 
 def remove_allocations(ranks: Sequence[int] = ()) -> Apply:
-    """cudaMalloc, cudaFree and their like take no time and wait for nothing."""
+    """cudaMalloc, cudaFree and their like take no time and wait for nothing; memory pools keep
+    their memory.
+    """
 
     def apply(graph: RunGraph, weights: Weights) -> Weights:
+        weights = weights.with_delay(graph.nodes.call_end[find_releases(graph, ranks)], 0)
         allocates = match_names(graph, ALLOCATION_NAME)[graph.calls.name]
         calls = np.flatnonzero(choose_calls(graph, ranks) & allocates)
         weights = unblock_calls(graph, weights, calls)

@@ -34,6 +34,17 @@ def test_allocations_in_each_step_are_named_with_their_idle_time(tmp_path: Path)
     assert any("cudaFree, 1.0 times a step" in line for line in finding.evidence)
 
 
+def test_a_pool_that_takes_new_memory_in_each_step_is_named(tmp_path: Path) -> None:
+    def allocate(rank: Rank) -> None:
+        rank.call("cudaFreeAsync_v11020", 2)
+        rank.call("cudaStreamSynchronize_v3020", max(rank.free - rank.now, 0) / 1000 + 600)
+        rank.call("cudaMallocAsync_v11020", 1400)
+
+    findings = judged(Training(ranks=1, after=allocate).record(), tmp_path)
+    (finding,) = [finding for finding in findings if finding.kind == "allocation"]
+    assert any("cudaMallocAsync, 1.0 times a step" in line for line in finding.evidence)
+
+
 def test_allocations_at_the_start_are_no_finding(tmp_path: Path) -> None:
     training = Training(ranks=1, before=free_and_allocate)
     assert judged(training.record(), tmp_path) == ()

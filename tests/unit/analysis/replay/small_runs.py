@@ -18,13 +18,14 @@ from gpu_profile.analysis.replay.rank.rank_graph import (
 from gpu_profile.analysis.replay.run.join import join_graphs
 from gpu_profile.analysis.replay.run.run_graph import RunGraph
 
-LAUNCH, SYNC, KERNEL, ALL_REDUCE, MALLOC = range(5)
+LAUNCH, SYNC, KERNEL, ALL_REDUCE, MALLOC, FREE_ASYNC = range(6)
 NAMES = (
     "cudaLaunchKernel_v7000",
     "cudaStreamSynchronize",
     "gemm",
     "ncclDevKernel_AllReduce",
     "cudaMalloc_v3020",
+    "cudaFreeAsync_v11020",
 )
 
 

@@ -2,13 +2,23 @@
 
 import pytest
 
-from gpu_profile.analysis.replay.edits.calls import remove_pauses
+from gpu_profile.analysis.replay.edits.calls import remove_allocations, remove_pauses
 from gpu_profile.analysis.replay.plan import make_plan
 from gpu_profile.analysis.replay.rank.rank_graph import RankGraph
 from gpu_profile.analysis.replay.run_replay import Replay
 from gpu_profile.analysis.replay.shadow import TYPICAL_FACTOR, Shadow, subtract_profiler
 from gpu_profile.analysis.replay.step_times import SelfTest
-from tests.unit.analysis.replay.small_runs import MALLOC, Call, Op, join, make_rank
+from gpu_profile.analysis.replay.weights import Weights
+from tests.unit.analysis.replay.small_runs import (
+    FREE_ASYNC,
+    LAUNCH,
+    MALLOC,
+    SYNC,
+    Call,
+    Op,
+    join,
+    make_rank,
+)
 from tests.unit.analysis.replay.test_simulate import make_late_host
 
 
@@ -67,6 +77,36 @@ def test_allocations_explain_a_control_that_no_other_work_of_the_host_does() -> 
     rank = make_rank(calls, ops)
     assert subtract(rank, 80).step_ms == pytest.approx(0.08, rel=0.02)
     assert subtract(rank, 10).step_ms == pytest.approx(0.086, rel=0.02)
+
+
+def make_late_returns(before_wait: int) -> RankGraph:
+    """Each step: a launch, a kernel that ends at 61 us, a call of this name, and a wait that
+    returns 100 us after the kernel's end.
+    """
+    calls, ops, returns = list[Call](), list[Op](), list[tuple[int, int]]()
+    for step in range(8):
+        now = 161_000 * step
+        calls.append(Call(now, now + 10_000, step))
+        calls.append(Call(now + 10_000, now + 12_000, step, before_wait))
+        calls.append(Call(now + 12_000, now + 161_000, step, SYNC, waits=True))
+        ops.append(Op(now + 11_000, now + 61_000, 3 * step, step))
+        returns.append((step, 3 * step + 2))
+    return make_rank(calls, ops, returns)
+
+
+@pytest.mark.parametrize(("before_wait", "kept_us"), [(FREE_ASYNC, 61), (LAUNCH, 161)])
+def test_a_late_wait_behind_frees_into_a_pool_gives_memory_back(
+    before_wait: int, kept_us: float
+) -> None:
+    graph = join(make_late_returns(before_wait))
+    replay = Replay(graph, SelfTest(0.0))
+    kept = remove_allocations()(graph, Weights.of(graph))
+    assert replay.predict_step(kept) == pytest.approx(kept_us / 1e3)
+
+
+def test_memory_that_a_pool_gives_back_explains_a_control() -> None:
+    assert subtract(make_late_returns(FREE_ASYNC), 100).step_ms == pytest.approx(0.1, rel=0.02)
+    assert subtract(make_late_returns(LAUNCH), 100).step_ms > 0.15
 
 
 def test_a_control_that_is_longer_than_the_recorded_step_has_longer_pauses() -> None:

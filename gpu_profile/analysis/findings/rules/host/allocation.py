@@ -24,7 +24,8 @@ MOST_NAMES = 3
 ADVICE = (
     "Keep memory over the steps: no torch.cuda.empty_cache() in the loop, buffers that are made "
     "once, PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True where the sizes of tensors change, "
-    "cudaMallocAsync in CUDA C++."
+    "in CUDA C++ cudaMallocAsync from a pool that keeps its memory (its release threshold, "
+    "cudaMemPoolAttrReleaseThreshold, is 0 by default)."
 )
 
 
