@@ -46,10 +46,11 @@ class ObjectKind:
     `succeeded` and `failed` are the conditions that its status ends with; empty where it has none,
     as a Deployment's program has no end of its own. `suspend` is the spec that makes it release its
     pods. `set_values` are paths and values without which reports would be lost; those of
-    `replaced_values` are set only where the object has another one. `updates`: a change
-    of the pod template makes new pods, so that an object that runs can be changed. `own_command` is
-    the annotation by which the operator leaves a container's command as it is. `outlived`: its pods
-    run on when it has ended, and the fetch ends what they record.
+    `replaced_values` are set only where the object has another one, those of `least_values` where
+    it has a smaller one. `updates`: a change of the pod template makes new pods, so that an object
+    that runs can be changed. `own_command` is the annotation by which the operator leaves a
+    container's command as it is. `outlived`: its pods run on when it has ended, and the fetch ends
+    what they record.
     """
 
     kind: str
@@ -60,6 +61,7 @@ class ObjectKind:
     suspend: Mapping[str, object] | None = None
     set_values: tuple[tuple[str, str], ...] = ()
     replaced_values: tuple[tuple[str, str | bool | int], ...] = ()
+    least_values: tuple[tuple[str, int], ...] = ()
     updates: bool = False
     own_command: str = ""
     outlived: bool = False
@@ -188,10 +190,8 @@ ROWS: tuple[ObjectKind, ...] = (
         ),
         suspend={"runPolicy": {"suspend": True}},
         set_values=(("spec.runPolicy.cleanPodPolicy", "None"),),
-        replaced_values=(
-            ("spec.cleanPodPolicy", "None"),
-            ("spec.runPolicy.ttlSecondsAfterFinished", _A_DAY_S),
-        ),
+        replaced_values=(("spec.cleanPodPolicy", "None"),),
+        least_values=(("spec.runPolicy.ttlSecondsAfterFinished", _A_DAY_S),),
     ),
     ObjectKind(
         kind="LeaderWorkerSet",

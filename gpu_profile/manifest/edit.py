@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from gpu_profile.carrier import Carrier
+from gpu_profile.declared.object_kinds import ObjectKind
 from gpu_profile.job import Job, NsysPlan
 from gpu_profile.kubernetes.carrier_pod import make_additions
 from gpu_profile.kubernetes.kubectl import quote_literal
@@ -76,11 +77,7 @@ def edit_object(document: Document, target: Target, edit: Edit) -> None:
     if target.kind.own_command:
         marks[target.kind.own_command] = "true"
     _put(metadata, "annotations", marks)
-    for path, value in target.kind.set_values:
-        set_value(document, path, value)
-    for path, replacement in target.kind.replaced_values:
-        if list(find_values(document, path)):
-            set_value(document, path, replacement)
+    _set_declared_values(document, target.kind)
     for container in target.containers:
         template = _follow(document, container.where)
         if container.template.patches:
@@ -91,6 +88,20 @@ def edit_object(document: Document, target: Target, edit: Edit) -> None:
         _edit_container(_find_container(template, container.name), container, edit)
         if edit.job.carrier:
             _carry(template["spec"], _find_container(template, container.name), edit.job.carrier)
+
+
+def _set_declared_values(document: Any, kind: ObjectKind) -> None:  # noqa: ANN401 - YAML
+    """Set what the object's kind needs so that reports outlive the job."""
+    for path, value in kind.set_values:
+        set_value(document, path, value)
+    for path, replacement in kind.replaced_values:
+        if list(find_values(document, path)):
+            set_value(document, path, replacement)
+    for path, least in kind.least_values:
+        if any(
+            isinstance(value, int) and value < least for _, value in find_values(document, path)
+        ):
+            set_value(document, path, least)
 
 
 def _carry(spec: Document, container: Document, carrier: Carrier) -> None:

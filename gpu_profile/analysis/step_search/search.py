@@ -126,7 +126,7 @@ def _include_first_replays(launches: Launches, steps: Repetition) -> Repetition:
     return replace(steps, first=np.r_[earlier, steps.first])
 
 
-def _late_steps(launches: Launches) -> Repetition | None:
+def _find_late_steps(launches: Launches) -> Repetition | None:
     """The steps that only the last launches repeat: those before are of an autotuner."""
     for part in LATE_SAMPLES:
         steps = _search(launches, int(part * len(launches)))
@@ -141,7 +141,7 @@ def _late_steps(launches: Launches) -> Repetition | None:
     return None
 
 
-def _few_steps(launches: Launches) -> Repetition | None:
+def _find_few_steps(launches: Launches) -> Repetition | None:
     """The steps that all launches together repeat, where the sample holds too few of them.
 
     The sample of a window of four steps holds two, and a micro-batch repeats in it. Steps do half
@@ -158,10 +158,14 @@ def _few_steps(launches: Launches) -> Repetition | None:
 
 def _find_rarer_steps(launches: Launches) -> Repetition | None:
     """The steps of a program whose usual sample has none."""
-    return _late_steps(launches) or _few_steps(launches) or _steps_of_one(launches)
+    return (
+        _find_late_steps(launches)
+        or _find_few_steps(launches)
+        or _find_steps_of_one_kernel(launches)
+    )
 
 
-def _steps_of_one(launches: Launches) -> Repetition | None:
+def _find_steps_of_one_kernel(launches: Launches) -> Repetition | None:
     """The steps of a program that launches one kernel again and again: each begins behind a pause
     of the host that is as long as LONG_PAUSE others.
     """

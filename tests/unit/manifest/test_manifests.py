@@ -137,12 +137,13 @@ spec:
     assert edited["selector"]["matchLabels"] == {"app": "d"}
 
 
-def test_an_mpijob_that_deletes_itself_waits_a_day_for_the_fetch() -> None:
+@pytest.mark.parametrize(("asked_s", "kept_s"), [(0, 86400), (604800, 604800)])
+def test_an_mpijob_that_deletes_itself_waits_a_day_or_more(asked_s: int, kept_s: int) -> None:
     text = (DATA / "mpijob.yaml").read_text()
-    old = "  cleanPodPolicy: All\n  runPolicy:\n    ttlSecondsAfterFinished: 0\n"
+    old = f"  cleanPodPolicy: All\n  runPolicy:\n    ttlSecondsAfterFinished: {asked_s}\n"
     spec = load_yaml(read(text.replace("  runPolicy:\n", old)).edit(EDIT).after)["spec"]
     assert spec["cleanPodPolicy"] == spec["runPolicy"]["cleanPodPolicy"] == "None"
-    assert spec["runPolicy"]["ttlSecondsAfterFinished"] == 86400
+    assert spec["runPolicy"]["ttlSecondsAfterFinished"] == kept_s
 
 
 def test_octal_numbers_stay_what_kubectl_reads() -> None:

@@ -32,6 +32,7 @@ def test_allocations_in_each_step_are_named_with_their_idle_time(tmp_path: Path)
     assert finding.at_most_ms == pytest.approx(2, abs=0.2)
     assert any("cudaMalloc, 1.0 times a step" in line for line in finding.evidence)
     assert any("cudaFree, 1.0 times a step" in line for line in finding.evidence)
+    assert "cudaFree also waits" in finding.evidence[0]
 
 
 def test_a_pool_that_takes_new_memory_in_each_step_is_named(tmp_path: Path) -> None:
@@ -43,6 +44,7 @@ def test_a_pool_that_takes_new_memory_in_each_step_is_named(tmp_path: Path) -> N
     findings = judged(Training(ranks=1, after=allocate).record(), tmp_path)
     (finding,) = [finding for finding in findings if finding.kind == "allocation"]
     assert any("cudaMallocAsync, 1.0 times a step" in line for line in finding.evidence)
+    assert "cudaFree also waits" not in finding.evidence[0]
 
 
 def test_allocations_at_the_start_are_no_finding(tmp_path: Path) -> None:

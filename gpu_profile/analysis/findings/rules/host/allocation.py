@@ -100,9 +100,11 @@ def _list_evidence(view: View[Allocations]) -> tuple[str, ...]:
         f"{view.mean(calls[name].time) / 1e6:.2f} ms a step"
         for name in names
     ]
+    # cudaFreeAsync does not wait, and the pool's late wait is no allocating call.
+    waiting = "; cudaFree also waits for all work of the GPU" if "cudaFree" in habits else ""
     return (
         f"rank {view.rank}: {_idle_ms(view):.2f} of {view.step_ms:.2f} ms a step idle while the "
-        "host allocated or freed memory; cudaFree also waits for all work of the GPU",
+        f"host allocated or freed memory{waiting}",
         *lines,
     )
 
