@@ -83,7 +83,7 @@ def test_five_windows_of_two_ranks(environ: Mapping[str, str], job: str) -> None
 
 @pytest.mark.slow
 def test_twenty_windows_of_two_ranks(environ: Mapping[str, str], job: str) -> None:
-    """None of them is lost. bench/armed.py measures how far apart they begin."""
+    """None of them is lost. bench/armed_windows.py measures how far apart they begin."""
     while "step" not in invoke(environ, "logs", f"--job={job}").stdout:
         pass
     for number in range(1, 21):
