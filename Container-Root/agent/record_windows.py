@@ -143,12 +143,12 @@ class Windows:
         """End the window while the program waits. Returns what nsys says of a failure, or ""."""
         if self.session.needs_idle_gpu:
             now = self._read_steps()
-            self._await_idle({name for name, begun in now.items() if begun > first.get(name, 0)})
+            self.await_idle({name for name, begun in now.items() if begun > first.get(name, 0)})
         if self._ended.is_set():
             return ""
         return self.session.stop(self._tell_sleep)
 
-    def _await_idle(self, stepping: Set[str]) -> None:
+    def await_idle(self, stepping: Set[str]) -> None:
         """Have processes wait where their next step begins, with an idle GPU.
 
         Without the wait, windows of ten steps on an H100 held no kernel of the backward pass.
@@ -157,7 +157,10 @@ class Windows:
             self._tell_marks(window_files.WAIT)
         deadline = time.monotonic() + _IDLE_S
         waits = window_files.WAITS
-        while not stepping <= window_files.list_doing(self._folder, self._name, waits):
+        while not (
+            window_files.keep_living(stepping)
+            <= window_files.list_doing(self._folder, self._name, waits)
+        ):
             if time.monotonic() > deadline or self._ended.wait(_STEP_POLL_S):
                 return
 

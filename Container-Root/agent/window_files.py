@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
 FOLDER = "windows"
 DONE, LOST = "done", "lost"
@@ -84,11 +84,12 @@ def read_steps(folder: Path, name: str) -> dict[str, int]:
 def list_doing(folder: Path, name: str, what: int) -> set[str]:
     """Return the living processes of a rank, by their files, in the state WAITS or TRACES."""
     shown = _read_shown(folder, name).items()
-    return {file for file, (_, does) in shown if does == what and _is_alive(file)}
+    return keep_living(file for file, (_, does) in shown if does == what)
 
 
-def _is_alive(file: str) -> bool:
-    return Path("/proc", file.rpartition("-")[2]).exists()
+def keep_living(files: Iterable[str]) -> set[str]:
+    """Return those of `steps-rank0.host-1234` whose process lives."""
+    return {file for file in files if Path("/proc", file.rpartition("-")[2]).exists()}
 
 
 def _read_shown(folder: Path, name: str) -> dict[str, tuple[int, int]]:

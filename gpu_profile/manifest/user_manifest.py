@@ -2,19 +2,21 @@
 
 import dataclasses
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import yaml
 
 from gpu_profile.errors import SettingsError
-from gpu_profile.manifest.documents import YamlText, compare_texts
+from gpu_profile.manifest.documents import Document, YamlText, compare_texts
 from gpu_profile.manifest.edit import Edit, edit_object
 from gpu_profile.manifest.target import Container, Target, choose_target
 
 _SERVERS_OWN = ("managedFields", "uid", "creationTimestamp", "generation", "selfLink")
 """What the API server writes into metadata for itself."""
+_VERSION = "resourceVersion"
+"""`kubectl create` refuses an object with it, and `kubectl apply` one that has changed since."""
 _NEEDS = ("Namespace", "ServiceAccount", "Secret")
 
 
@@ -55,9 +57,7 @@ class UserManifest:
         """
         # A deep copy as plain data.
         document = json.loads(json.dumps(item))
-        document.pop("status", None)
-        for key in _SERVERS_OWN:
-            document["metadata"].pop(key, None)
+        _drop_servers_own(document, _SERVERS_OWN)
         text = yaml.safe_dump(document, sort_keys=False)
         found = YamlText(name=f"{self.target.title} of the cluster", text=text)
         names = [container.name for container in self.target.containers]
@@ -84,6 +84,8 @@ class UserManifest:
         """Return what any pod of the target needs to be made, where that stands beside it."""
         documents = self.yaml.parse()
         needs = [document for document in documents if document.get("kind") in _NEEDS]
+        for document in needs:
+            _drop_servers_own(document)
         return self.yaml.dump(needs) if needs else ""
 
     def list_images(self) -> tuple[str, ...]:
@@ -118,6 +120,9 @@ class UserManifest:
         documents = self.yaml.parse()
         number = self.target.number
         before = self.yaml.dump(documents)
+        if not edit.keeps_original:
+            for document in documents:
+                _drop_servers_own(document)
         edit_object(documents[number], self.target, edit)
         others = [document for n, document in enumerate(documents) if n != number]
         return EditedManifest(
@@ -151,6 +156,13 @@ class UserManifest:
             if container.is_wrapped and not container.words:
                 what = f"container {container.name} of {self.yaml.name} has no command:"
                 raise SettingsError(what, "Write the image's own there; it is what nsys starts")
+
+
+def _drop_servers_own(document: Document, keys: Sequence[str] = (*_SERVERS_OWN, _VERSION)) -> None:
+    """Remove what the cluster has added to an object that `kubectl get --output=yaml` printed."""
+    document.pop("status", None)
+    for key in keys:
+        (document.get("metadata") or {}).pop(key, None)
 
 
 @dataclass(frozen=True, kw_only=True)

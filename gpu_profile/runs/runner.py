@@ -173,7 +173,7 @@ class Runner:
     def _cleaned(self, job_id: str, run: RunRecord) -> RunRecord:
         if self.keep:
             return run
-        self.progress.show(f"removing {run.handle}")  # pods may take their grace period, minutes
+        self.progress.show(f"cleaning up {run.handle}")  # pods may take their grace period, minutes
         process.drive(self.launcher.cleanup(job_id))
         return self._save(run, cleaned=True)
 

@@ -1,12 +1,14 @@
 """Parts of a report go to S3 by signed URLs, without credentials, to moto's server."""
 
+import contextlib
 import functools
 import os
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import boto3
 import pytest
@@ -51,6 +53,15 @@ def execute_silently(place: Path, *words: str, stdin: str) -> Command:
     script = [word.replace(CARRIED_TO, str(place)) for word in words]
     argv = ("sh", "-c", _SENT_AND_SILENT, os.defpath, *script)
     return Command(argv=argv, stdin=stdin, env={"HELD": str(place / "held")})
+
+
+def open_for_reader(fifo: Path, client: "subprocess.Popen[bytes]") -> IO[bytes]:
+    """Open a FIFO once somebody reads it. Fails where the client has ended before."""
+    while True:
+        with contextlib.suppress(OSError):  # ENXIO: nobody reads it yet
+            return os.fdopen(os.open(fifo, os.O_WRONLY | os.O_NONBLOCK), "wb")
+        assert client.poll() is None, "the client ended before the pod had sent its parts"
+        time.sleep(0.02)
 
 
 def test_three_parts_of_a_report_are_one_object(store: Any, tmp_path: Path) -> None:
@@ -99,7 +110,7 @@ def test_a_client_that_is_killed_behind_its_parts_leaves_them_to_the_next(
     with (tmp_path / NAME).open("wb") as file:
         file.truncate(size)
     client = subprocess.Popen([sys.executable, "-c", _CLIENT, str(tmp_path), str(size)])
-    with (tmp_path / "held").open("w"):  # opens once the pod has sent its parts
+    with open_for_reader(tmp_path / "held", client):  # once the pod has sent its parts
         client.kill()
         assert client.wait() == -9
     (upload,) = store.list_multipart_uploads(Bucket="reports")["Uploads"]

@@ -71,7 +71,7 @@ class ReportSet:
         if self.ranks.missing:
             missing = format_names(self.ranks.missing)
             lines.append(f"no report of rank {missing}: what follows is of the others")
-        if self.ranks.source == "host and GPU" and len(self.scopes) > 1:
+        if self.ranks.source == "host and GPU" and len(set(self.windows.first)) > 1:
             lines.append("no report says its rank: numbered by host and GPU")
         if self.alignment.method == "UTC":
             lines.append("no common collective: clocks of the hosts aligned by UTC only")

@@ -213,6 +213,18 @@ def test_a_program_waits_while_nsys_collects_what_it_launched(wrapper: Wrapper, 
     end(job)
 
 
+def test_a_window_does_not_wait_for_a_process_that_has_died(wrapper: Wrapper) -> None:
+    """Only one that lives can wait where its next step begins."""
+    folder = wrapper.out / window_files.FOLDER
+    folder.mkdir(parents=True)
+    with subprocess.Popen(python(RUNS), stdin=subprocess.PIPE) as ended:
+        ended.communicate(b"\n")
+    windows = Windows(Session("/bin/false", 0, {}), wrapper.out, "rank0.host")
+    began = time.monotonic()
+    windows.await_idle({f"steps-rank0.host-{ended.pid}"})
+    assert time.monotonic() - began < record_windows._IDLE_S / 2
+
+
 def test_a_program_goes_on_where_nobody_ends_its_wait(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -116,6 +116,20 @@ def test_what_a_pod_needs_is_applied_before_a_pod_asks_its_image() -> None:
     assert asked["securityContext"] == {"runAsUser": 7}  # PodSecurity wants it of that pod, too
 
 
+def test_what_the_cluster_has_added_is_left_out_of_what_is_made() -> None:
+    """`kubectl create` refuses resourceVersion, and `kubectl apply` an old one."""
+    added = "resourceVersion: '7', uid: u, creationTimestamp: 2026-11-26T12:00:00Z, generation: 1"
+    pod = POD.replace("{name: p}", f"{{name: p, {added}}}") + "status: {phase: Running}\n"
+    account = "---\napiVersion: v1\nkind: ServiceAccount\nmetadata: " + f"{{name: s, {added}}}\n"
+    manifest = read(pod + account)
+    edited = manifest.edit(EDIT)
+    for text in (edited.after, edited.target, edited.others, manifest.dump_needs()):
+        assert "resourceVersion" not in text
+        assert not {"uid: u", "status"} & set(text.split())
+        assert "generation" not in text
+    assert "-metadata: {name: p, resourceVersion: '7'" in edited.difference
+
+
 def test_what_shares_an_alias_with_the_program_stays_as_it_is() -> None:
     text = """
 apiVersion: apps/v1

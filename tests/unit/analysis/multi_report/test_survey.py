@@ -7,7 +7,9 @@ import numpy as np
 import pytest
 
 from gpu_profile.analysis.multi_report.clocks import Clock, align_clocks
+from gpu_profile.analysis.multi_report.ranks import Ranks
 from gpu_profile.analysis.multi_report.survey import SURVEY_ALONE, ReportSet, run_of, survey_report
+from gpu_profile.analysis.multi_report.windows import Windows
 from gpu_profile.analysis.store.database import Database
 from gpu_profile.analysis.store.schema import CONTEXT, KERNEL, NVTX
 from gpu_profile.analysis.tables.analysis import Scope
@@ -164,6 +166,19 @@ def test_the_error_of_the_clocks_is_said(tmp_path: Path) -> None:
     assert ReportSet(found.scopes, found.ranks, aligned).notes() == [
         "clocks of the hosts aligned by collectives, to 0.4 us"
     ]
+
+
+def test_windows_of_one_program_are_not_numbered_by_place(tmp_path: Path) -> None:
+    """A server without ranks is one rank, however often it was recorded."""
+    scopes = run(report(tmp_path / "rank0.sqlite")).scopes * 2
+    aligned = align_clocks([clock("a", 10**18, ENDS)] * 2)
+
+    def note(*firsts: int) -> list[str]:
+        ranks = Ranks(tuple({100: first} for first in firsts), "host and GPU", ())
+        return ReportSet(scopes, ranks, aligned, Windows((1, 2), firsts)).notes()
+
+    assert not [line for line in note(0, 0) if "no report says its rank" in line]
+    assert note(0, 1) == ["no report says its rank: numbered by host and GPU"]
 
 
 def test_without_common_collectives_utc_is_all_there_is() -> None:
