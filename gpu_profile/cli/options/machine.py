@@ -47,6 +47,7 @@ class InitOptions(OutputOptions):
 
 @dataclass(frozen=True, kw_only=True)
 class CheckOptions(VerbOptions):
+    live: bool = make_flag(False, "also tests/image and tests/live: those that can run here")
     require: tuple[str, ...] = make_flag((), "fail where this part is missing; may be given again")
 
 

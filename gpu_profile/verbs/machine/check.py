@@ -8,7 +8,7 @@ from pathlib import Path
 
 from gpu_profile import process
 from gpu_profile.cli.options.machine import CheckOptions
-from gpu_profile.command import ENGINE, Command, Result
+from gpu_profile.command import Command, Result
 from gpu_profile.errors import GateError
 from gpu_profile.process import find_program
 from gpu_profile.settings.places import ROOT
@@ -19,8 +19,8 @@ _PARALLEL = ("--numprocesses=auto", "--dist=worksteal")
 _SIDE_BY_SIDE = ("--numprocesses=auto", "--dist=loadscope", "--no-loadscope-reorder")
 """For pytest-xdist. tests/live/conftest.py says in how many processes live tests run, and which of
 them run one after the other."""
-_LIVE_PROGRAMS = (ENGINE, "chromium", "kubectl", "nsys", "sbatch", "sshd")
-"""Without one of them nearly all live tests are skipped, and to collect them takes 3 s."""
+_UNIT = "pytest tests/unit tests/fuzz"
+_LIVE = "pytest tests/image tests/live"
 _NOTHING_SELECTED = 5
 """pytest's exit code if its words select no test."""
 
@@ -34,10 +34,11 @@ def check(options: CheckOptions) -> None:
     beside = checks_beside()
     with ThreadPoolExecutor(len(beside)) as pool:
         pending = {name: pool.submit(_run_timed, command) for name, command in beside.items()}
-        tests = list_test_commands(options.require, options.words, live=has_live_parts())
+        tests = list_test_commands(options.require, options.words, live=options.live)
         codes |= {name: _run_here(name, command) for name, command in tests.items()}
         for name, outcome in pending.items():
             codes[name] = _print_outcome(name, *outcome.result())
+    print(name_tests_left_out(tests), end="")
     if failed := failed_checks(codes):
         raise GateError(f"{' and '.join(failed)} failed", "The reasons are above")
 
@@ -70,29 +71,28 @@ def checks_beside() -> dict[str, Command]:
     }
 
 
-def has_live_parts() -> bool:
-    """Return whether a program that live tests drive is on this machine."""
-    return any(find_program(program) for program in _LIVE_PROGRAMS)
-
-
 def list_test_commands(
     required: Sequence[str], words: Sequence[str], *, live: bool
 ) -> dict[str, Command]:
-    """Return the unit tests on all CPUs, then the tests of engines and clusters side by side.
+    """Return the unit tests on all CPUs, then, if asked for, those of real parts side by side.
 
-    The latter run where `live` says that there is one, or where one is required. Words that name
+    The latter take minutes: they run where `live` says so or a part is required. Words that name
     files or folders choose the tests themselves: one run.
     """
     tail = (*(f"--require={part}" for part in required), *words)
     if paths := _find_paths(words):
         return {"pytest": _make_pytest(*_choose_processes(paths), *tail)}
-    commands = {
-        "pytest tests/unit tests/fuzz": _make_pytest("tests/unit", "tests/fuzz", *_PARALLEL, *tail)
-    }
+    commands = {_UNIT: _make_pytest("tests/unit", "tests/fuzz", *_PARALLEL, *tail)}
     if live or required:
-        name = "pytest tests/image tests/live"
-        commands[name] = _make_pytest("tests/image", "tests/live", *_SIDE_BY_SIDE, *tail)
+        commands[_LIVE] = _make_pytest("tests/image", "tests/live", *_SIDE_BY_SIDE, *tail)
     return commands
+
+
+def name_tests_left_out(commands: Mapping[str, Command]) -> str:
+    """Return a line on the tests that nobody left out by naming files or folders."""
+    if _UNIT not in commands or _LIVE in commands:
+        return ""
+    return "== not run: tests/image and tests/live; ./inv check --live runs what can run here\n"
 
 
 def _find_paths(words: Sequence[str]) -> list[Path]:

@@ -2,7 +2,11 @@
 
 import pytest
 
-from gpu_profile.verbs.machine.check import failed_checks, list_test_commands
+from gpu_profile.verbs.machine.check import (
+    failed_checks,
+    list_test_commands,
+    name_tests_left_out,
+)
 
 UNIT, LIVE = "pytest tests/unit tests/fuzz", "pytest tests/image tests/live"
 
@@ -16,9 +20,13 @@ def test_unit_tests_run_on_all_cpus_and_tests_of_engines_by_their_groups() -> No
         assert commands[name].argv[-3:] == ("--require=docker", "-k", "slurm")
 
 
-def test_tests_of_engines_run_where_an_engine_is() -> None:
-    assert list(list_test_commands((), (), live=False)) == [UNIT]
-    assert list(list_test_commands((), (), live=True)) == [UNIT, LIVE]
+def test_tests_of_engines_run_where_asked_for_and_are_named_where_not() -> None:
+    without, live = (list_test_commands((), (), live=live) for live in (False, True))
+    assert list(without) == [UNIT]
+    assert "tests/live; ./inv check --live runs" in name_tests_left_out(without)
+    assert list(live) == [UNIT, LIVE]
+    assert name_tests_left_out(live) == ""
+    assert name_tests_left_out(list_test_commands((), ("tests/fuzz",), live=False)) == ""
 
 
 @pytest.mark.parametrize(
