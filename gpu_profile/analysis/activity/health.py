@@ -7,7 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from gpu_profile.analysis.activity.activity import COMMUNICATION, COMPUTE, NO_CALL, Activity, Ops
+from gpu_profile.analysis.activity.edges import QUEUE_DEPTH, WINDOW_EDGE, allowed_edge
 from gpu_profile.analysis.activity.serving.processes import OtherProcess, list_other_processes
+from gpu_profile.analysis.activity.silence import Silence, find_silence
 from gpu_profile.analysis.arrays.columns import is_among
 from gpu_profile.analysis.arrays.memo import once_each
 from gpu_profile.analysis.store.cells import integer_or_none, text
@@ -17,25 +19,23 @@ from gpu_profile.analysis.store.schema import KERNEL, RUNTIME
 
 LAUNCH_NAME = re.compile(r"cudaLaunch(Cooperative)?Kernel|cuLaunch(Cooperative)?Kernel")
 CAPTURING_NAME = re.compile(r"(cuda|cu)(StreamBeginCapture|GraphLaunch)")
+# nsys 2025.3.1 writes a stack of its own exceptions behind it; `what` is the reason.
+FAILED, WHAT = "Error when processing events", re.compile(r"std::exception::what: (.+)")
 # nsys warns "might have been collected" after every cudaProfilerStop, so that text is no sign of
 # loss and does not match.
-LOST = re.compile(r"\b(dropped|lost|discarded|overflow\w*|out of (memory|space)|too many)\b", re.I)
-# An annotation with an invalid name is the program's own mistake (JAX 0.11 makes some): it costs a
-# name, not an event of the GPU, and no smaller capture would keep it.
-NAMELESS = re.compile(r"NVTX annotations? (was|were) discarded")
+LOST = re.compile(
+    rf"{FAILED}|\b(dropped|lost|discarded|overflow\w*|out of (memory|space)|too many)\b", re.I
+)
+# An annotation with an invalid or missing name (JAX 0.11 makes some) costs a name, not an event of
+# the GPU, and no smaller capture would keep it.
+NAMELESS = re.compile(r"NVTX annotations? (was|were) discarded|Cannot find string for an exterior")
 ERROR = 3
 # The edges of a window cut off a few launches; more than 1 % are lost events. In the 46 recordings
 # of tests/data each launch has its kernel, each kernel its launch and 0.6 us or more.
 LOST_SHARE = 0.01
-# How many launches a host can be ahead of its GPU: CUDA's launch queue holds so many. NVIDIA does
-# not document it; others counted "about 1000" a stream:
-# https://forums.developer.nvidia.com/t/cuda-stream-are-blocked-when-luanch-lots-of-kernels-1000/68937
-QUEUE_DEPTH = 1024
 # The end of a recording cuts off what is queued: on a stream of compute and one of communication.
 # A window begins with the kernels of as many launches that came before it.
 MOST_QUEUED = 2 * QUEUE_DEPTH
-# A rank may lack 10 % of the steps in a recording of the whole program, and 40 % in a window.
-WHOLE_EDGE, WINDOW_EDGE = 0.1, 0.4
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,8 @@ class Health:
     `orphans`: operations without the call that launched them. `unseen`: launches before the last
     operation whose kernel was not recorded; 0 where that cannot be known. `behind`: launches after
     the last operation. `queued`: orphans before the first operation of their stream that has its
-    call, as a window begins with. `untimed`: kernels that end when they start.
+    call, as a window begins with. `untimed`: kernels that end when they start. `silence`: marks of
+    GPU work that go on behind the last operation.
     """
 
     report: str
@@ -60,6 +61,7 @@ class Health:
     queued: int = 0
     kernels: int = 0
     untimed: int = 0
+    silence: Silence | None = None
 
     @property
     def unseen_share(self) -> float:
@@ -80,6 +82,8 @@ class Health:
             losses.append(f"{KERNEL} lacks {launches}")
         if self.behind > max(LOST_SHARE * total, MOST_QUEUED):
             losses.append(f"{KERNEL} ends before {self.behind} of {total} launches")
+        if self.silence:
+            losses.append(f"{KERNEL} ends {self.silence.to_text()}")
         if self.untimed > LOST_SHARE * self.kernels:
             losses.append(f"{KERNEL} has no duration of {self.untimed} of {self.kernels} kernels")
         begun = self.queued if self.has_calls and self.queued <= MOST_QUEUED else 0
@@ -144,6 +148,7 @@ def _measure_health(activity: Activity, report: str) -> Health:
         queued=_count_queued(ops),
         kernels=int(np.count_nonzero(kernels)),
         untimed=int(np.count_nonzero(kernels & (ops.duration == 0))),
+        silence=find_silence(activity),
     )
 
 
@@ -176,6 +181,8 @@ def _tells_loss(text: str) -> bool:
 
 def _format_line(text: str) -> str:
     """The text on one line, with the absolute paths in nsys' messages replaced by "(path)"."""
+    if text.startswith(FAILED):
+        text = "; ".join((FAILED, *WHAT.findall(text)))
     return re.sub(r"(/[\w.\-]+){2,}", "(path)", " ".join(text.split()))
 
 
@@ -216,11 +223,6 @@ def find_short(extents: Sequence[Extent]) -> tuple[Extent, ...]:
 def most_steps(extents: Sequence[Extent]) -> int:
     """Return the steps of the rank that recorded most; 0 without ranks."""
     return max((extent.steps for extent in extents), default=0)
-
-
-def allowed_edge(steps: int) -> float:
-    """How many of so many steps a recording of the whole program may lack."""
-    return max(1, WHOLE_EDGE * steps)
 
 
 def _edge(extents: Sequence[Extent], most: int) -> float:

@@ -8,6 +8,7 @@ import numpy as np
 
 from gpu_profile.analysis.activity.activity import Activity
 from gpu_profile.analysis.activity.common_steps import first_steady
+from gpu_profile.analysis.activity.edges import starts_program
 from gpu_profile.analysis.activity.nvtx_ranges import FOREVER
 from gpu_profile.analysis.activity.steps import find_steps
 from gpu_profile.analysis.arrays.columns import is_among
@@ -19,14 +20,6 @@ IMPORTS = "before the first CUDA call (imports)"
 # The driver calls of each part of a start-up. A recording without any context or library call
 # began after the program's start, so it has no start-up.
 CONTEXTS = re.compile(r"cuInit$|cuCtxCreate|cuDevicePrimaryCtxRetain|cudaInitDevice|cudaSetDevice_")
-# Calls of a program's start. Threads set their device, and kernels of a loaded library are looked
-# up, in any window. CUDA's runtime asks for the loading mode when it starts: in each of 48
-# recordings of whole programs (torch 2.11, JAX 0.11), and in none of 16 of windows. A plain loop
-# may only copy its model before its first step, which then loads the libraries.
-BEGINS = re.compile(
-    r"cuInit$|cuCtxCreate|cuDevicePrimaryCtxRetain|cudaInitDevice|cuModuleGetLoadingMode$"
-    r"|cu(da)?LibraryLoad|cuModuleLoad(Data|FatBinary|_|$)|__cudaRegisterFatBinary"
-)
 LIBRARIES = re.compile(r"cu(da)?Library(Load|Get)|cuModule(Load|Get)|__cudaRegisterFatBinary")
 MEMORY = re.compile(r"cuda(Malloc|HostAlloc|HostRegister|MallocHost)|cuMem(Alloc|Create|Host)")
 COMMUNICATORS = re.compile(r"(NCCL:)?nccl(CommInit|CommSplit)")
@@ -78,7 +71,7 @@ def find_start_up_with_compilations(activity: Activity, compilations: Intervals)
         return None
     drop = first_steady(steps.end - steps.start)
     loop, end = int(steps.host_start[0]), int(steps.host_start[drop])
-    if not _starts_program(activity, loop):
+    if not starts_program(activity, loop):
         return None
     start = min(0, int(calls.start[0]))
     compiling = _joined(compilations, _named_ranges(activity, XLA))
@@ -113,12 +106,6 @@ def steady_window(activity: Activity) -> tuple[int, int]:
     if start_up is None:
         return int(ops.start[0]), int(ops.end.max())
     return int(steps.start[start_up.first_steps]), int(steps.end[-1])
-
-
-def _starts_program(activity: Activity, before: int) -> bool:
-    calls = activity.calls
-    early = calls.start < before
-    return bool(np.any(calls.match_names(activity.names, BEGINS) & early))
 
 
 def _parts(activity: Activity, start: int, end: int, compiling: Intervals) -> dict[str, int]:

@@ -39,6 +39,7 @@ Groups = dict[str, IntArray]
 """The rows of the ranges with a name."""
 
 
+@once_each
 def named_steps(ranges: Ranges) -> HostSteps | None:
     """The steps of --annotate; else the longest repeated range called step, iteration or batch;
     else an outermost one that fills the time.

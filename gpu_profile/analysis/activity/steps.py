@@ -16,8 +16,10 @@ from gpu_profile.analysis.activity.serving.marks import (
 )
 from gpu_profile.analysis.activity.serving.names import find_kinds
 from gpu_profile.analysis.activity.serving.pauses import find_emptied, measure_pauses
+from gpu_profile.analysis.activity.silence import find_silence
 from gpu_profile.analysis.activity.step_period import (
     OPTIMIZER,
+    RepeatedSteps,
     find_middle_of_pauses,
     repeated_steps,
 )
@@ -104,7 +106,7 @@ def find_steps(activity: Activity) -> Steps:
         steps = _on_gpu(activity, led.source, begin, led.host_end)
         begun = led.host_start[np.searchsorted(begin, steps.host_start)]  # one host, one begin
         return replace(steps, host_start=begun, confidence=led.confidence, why_none=led.why_none)
-    series = repeated_steps(activity)
+    series = _find_series(activity)
     if isinstance(series, str):
         why_none = series + tell_unfinished(activity.ranges)
         return marked if len(marked) else replace(NO_STEPS, why_none=why_none)
@@ -113,6 +115,16 @@ def find_steps(activity: Activity) -> Steps:
     steps = _leave_out(activity, series.source, series.start, series.end, series.pauses)
     steps = replace(steps, confidence=series.confidence)
     return _tell_kinds(activity, steps, series.by_copies)
+
+
+def _find_series(activity: Activity) -> RepeatedSteps | str:
+    """The steps by repetition, but of a loop whose events were lost from its first step on: what
+    repeats before is its start-up.
+    """
+    silence = find_silence(activity)
+    if silence and not silence.recorded:
+        return f"the recording of the GPU ends {silence.to_text()}"
+    return repeated_steps(activity)
 
 
 def _trains(activity: Activity) -> bool:

@@ -7,12 +7,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from gpu_profile.analysis.activity.activity import COPY, Activity, Ops
-from gpu_profile.analysis.activity.health import QUEUE_DEPTH, Extent, allowed_edge, rank_health
+from gpu_profile.analysis.activity.health import Extent, rank_health
 from gpu_profile.analysis.activity.start_up import find_start_up, steady_window
-from gpu_profile.analysis.activity.step_ranges import named_steps
 from gpu_profile.analysis.activity.steps import Steps, step_of
 from gpu_profile.analysis.arrays.types import IntArray
-from gpu_profile.analysis.store.schema import KERNEL
 
 LAUNCHES = re.compile(r"(cuda|cu)(Launch(Cooperative)?Kernel|GraphLaunch)")
 
@@ -51,8 +49,6 @@ def measure_completeness(
         has_start_up=find_start_up(activity) is not None,
     )
     launches, losses = _count_launches(activity, steps), health.list_losses()
-    if silent := _describe_silent_steps(activity, extent):
-        losses += (silent,)
     repeated = _count_repeated(activity.ops)
     return Completeness(losses, warnings, health.has_calls, extent, launches, repeated)
 
@@ -67,21 +63,6 @@ def _count_repeated(ops: Ops) -> int:
     rows = rows[np.r_[same_start, False] | np.r_[False, same_start]] if len(rows) else rows
     places = np.unique(np.stack((ops.start[rows], ops.stream[rows]), axis=1), axis=0)
     return len(rows) - len(places)
-
-
-def _describe_silent_steps(activity: Activity, extent: Extent) -> str:
-    """What is lost where marked steps go on without GPU work; "" at the edge of a window.
-
-    A host is ahead by the launch queue, and each edge of a window cuts a step.
-    """
-    by_range = named_steps(activity.ranges)
-    if by_range is None or not extent.steps:
-        return ""
-    begin = by_range[1]
-    silent = int(np.count_nonzero(begin > activity.launched.max()))
-    # 2: a step is cut at either edge of the window.
-    edge = max(allowed_edge(len(begin)), 2 + QUEUE_DEPTH / max(extent.kernels, 1))
-    return f"{KERNEL} ends before {silent} of {len(begin)} steps" if silent > edge else ""
 
 
 def _count_launches(activity: Activity, steps: Steps) -> IntArray:

@@ -9,7 +9,8 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from gpu_profile.analysis.activity.health import allowed_edge, find_short, most_steps
+from gpu_profile.analysis.activity.edges import allowed_edge
+from gpu_profile.analysis.activity.health import find_short, most_steps
 from gpu_profile.analysis.compare.completeness import Completeness
 from gpu_profile.analysis.compare.rank_sets import Runs
 from gpu_profile.analysis.compare.samples import RankSamples

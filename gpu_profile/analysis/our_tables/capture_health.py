@@ -31,8 +31,8 @@ def merge_health(parts: Sequence[ReportHealth]) -> Table:
     """One row for each rank, with what its capture lost.
 
     Without Call: operations whose launch is not in the report. Without Kernel: launches whose
-    kernel is not. Losses: nsys' diagnostics about lost events. A report without GPU work has one
-    row without a rank.
+    kernel is not. Losses: what the tables lack beyond a window's edges, and nsys' diagnostics about
+    lost events. A report without GPU work has one row without a rank.
     """
     rows = [
         row for part in sorted(parts, key=lambda part: part.report) for row in _build_rows(part)
@@ -41,10 +41,17 @@ def merge_health(parts: Sequence[ReportHealth]) -> Table:
 
 
 def _build_rows(part: ReportHealth) -> list[tuple[Cell, ...]]:
-    losses = "; ".join(part.losses) or None
     if not part.ranks:
+        losses = "; ".join(part.losses) or None
         return [(part.report, None, 0, 0, 0, 0, None, None, part.warnings, losses)]
-    return [(*_list_numbers(rank), part.warnings, losses) for rank in part.ranks]
+    return [
+        (
+            *_list_numbers(rank),
+            part.warnings,
+            "; ".join((*rank.list_losses(), *part.losses)) or None,
+        )
+        for rank in part.ranks
+    ]
 
 
 def _list_numbers(rank: Health) -> tuple[Cell, ...]:

@@ -26,6 +26,10 @@ WINDOW_ADVICE = (
     "Record a longer window, `invoke record --seconds 5`: what was queued when it began or ended "
     "is not in it, nor the last events of each thread that CUPTI had not handed over."
 )
+SILENCE_ADVICE = (
+    "What came then is not judged. Record a part of the loop: `invoke profile --record manual`, "
+    "then `invoke record --seconds 5` while it runs; or --delay and --duration."
+)
 _WINDOW = re.compile(r"rank\d+\.[^.]+\.\d+\.\w+")
 """A report that `record` ended has the window's number: `rank0.node.2.sqlite`."""
 FORKS = (
@@ -60,7 +64,9 @@ def _find_lost(reports: Sequence[ReportHealth]) -> list[Finding]:
         ranks += [rank.rank for rank in (bad or (report.ranks if report.losses else ()))]
         lines += [_loss_line(rank) for rank in bad]
         lines += [f"{report.report}: {text}" for text in report.losses]
-        if (bad or report.losses) and not _WINDOW.fullmatch(report.report):
+        if any(rank.silence for rank in bad):
+            advice = SILENCE_ADVICE
+        elif (bad or report.losses) and not _WINDOW.fullmatch(report.report):
             advice = ADVICE
     finding = _make_finding(ranks, "lost_events", *lines)
     return [replace(finding, advice=advice)] if lines else []
@@ -69,9 +75,11 @@ def _find_lost(reports: Sequence[ReportHealth]) -> list[Finding]:
 def _loss_line(rank: Health) -> str:
     untimed = f", {rank.untimed} of {rank.kernels} kernels no duration" if rank.untimed else ""
     behind = f", {rank.behind} more were launched after the last kernel" if rank.behind else ""
+    silence = rank.silence
+    silent = f"; the recording of the GPU ends {silence.to_text()}" if silence else ""
     return (
         f"rank {rank.rank}: {rank.unseen} of {rank.launches} kernel launches have no kernel, "
-        f"{rank.orphans} of {rank.operations} operations no launch{untimed}{behind}"
+        f"{rank.orphans} of {rank.operations} operations no launch{untimed}{behind}{silent}"
     )
 
 
@@ -167,7 +175,8 @@ RULE = FindingRule(
         FindingRow(
             causes=("lost_events",),
             when=(
-                "1 % of launches or kernels lack their other half, or nsys says that it lost events"
+                "1 % of launches or kernels lack their other half, marks of steps or XLA's of its "
+                "modules go on without GPU work, or nsys says that it lost events"
             ),
         ),
         FindingRow(
