@@ -14,10 +14,12 @@ from typing import TYPE_CHECKING
 
 from process_tree import LONGEST_S
 from rank_processes import own_session
+from window_schedule import compile_reports
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from pathlib import Path
+    from re import Pattern
 
 COLLECTING = "Collection"
 _WAITING = ("DelayedCollection", "Launched")
@@ -45,6 +47,11 @@ class Session:
         self._nsys = nsys
         self._environ = environ
         self._first_report = first_report
+
+    def compile_reports(self, name: str) -> Pattern[str]:
+        """Return what matches the reports of the rank `name`, `rank0.host`."""
+        rank, _, host = name.partition(".")
+        return compile_reports(rank, host, self.ending)
 
     def state(self) -> str:
         """Return nsys' word: Collection, DelayedCollection, Generation or Launched; "" if none.

@@ -93,7 +93,8 @@ class Windows:
             return 0
         self._answer(due[0], {**schedule, "start": due[1]})
         with contextlib.suppress(OSError):
-            window_schedule.remove_old(self._output, self._name, schedule, self.session.ending)
+            reports = self.session.compile_reports(self._name)
+            window_schedule.remove_old(self._output, self._name, schedule, reports)
         return due[0]
 
     def _answer(self, number: int, request: Mapping[str, Any]) -> None:

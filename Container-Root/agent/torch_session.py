@@ -16,9 +16,11 @@ from typing import TYPE_CHECKING
 
 import window_files
 from process_tree import LONGEST_S
+from window_schedule import compile_reports
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from re import Pattern
 
 TRACE = ".pt.trace.json"
 _POLL_S = 0.05
@@ -41,7 +43,12 @@ class TorchSession:
     def __init__(self, output: Path, name: str, ranks: str) -> None:
         self._output = output
         self._name = name
+        self._ranks = ranks
         self._pattern = f"{ranks}.{name.partition('.')[2]}{TRACE}"
+
+    def compile_reports(self, name: str) -> Pattern[str]:
+        """Return what matches the reports of all ranks of the agent of `name`, `rank0.host`."""
+        return compile_reports(self._ranks, name.partition(".")[2], self.ending)
 
     def start(self, _report: str) -> str:
         """Begin a trace with the next step; "" if it runs. Otherwise it returns why not."""

@@ -16,6 +16,7 @@ import window_files
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
+    from re import Pattern
 
 _FILE = "schedule.json"
 _SOON_S = 1.0
@@ -64,15 +65,24 @@ def find_last_answer(folder: Path) -> int:
     return max((int(match[1]) for match in matches if match), default=0)
 
 
-def remove_old(output: Path, name: str, schedule: Mapping[str, Any], ending: str) -> None:
-    """Remove the reports of a rank's scheduled windows, but for the latest `keep`."""
-    pattern = re.compile(re.escape(name) + r"\.(\d{1,6})" + re.escape(ending))
-    matches = [match for path in output.iterdir() if (match := pattern.fullmatch(path.name))]
-    numbers = sorted(int(match[1]) for match in matches)
-    scheduled = [number for number in numbers if number >= int(schedule["first"])]
-    for number in scheduled[: -int(schedule["keep"])]:
+def compile_reports(ranks: str, host: str, ending: str) -> Pattern[str]:
+    """Return what matches the names of windows' reports: (`rank0.host.(3)`).nsys-rep.
+
+    `ranks` is a pattern of those that one agent records: `rank0`, or `rank*` below torchrun.
+    """
+    rank = re.escape(ranks).replace(r"\*", r"\d+")
+    return re.compile(rf"({rank}\.{re.escape(host)}\.(\d{{1,6}})){re.escape(ending)}")
+
+
+def remove_old(output: Path, name: str, schedule: Mapping[str, Any], reports: Pattern[str]) -> None:
+    """Remove the scheduled windows of an agent, but for the latest `keep`."""
+    files: dict[int, list[str]] = {}
+    for path in output.iterdir():
+        match = reports.fullmatch(path.name)
+        if match and int(match[2]) >= int(schedule["first"]):
+            files.setdefault(int(match[2]), []).extend((path.name, f"{match[1]}.sqlite"))
+    for number in sorted(files)[: -int(schedule["keep"])]:
         answer = window_files.answer_file(output / window_files.FOLDER, number, name)
-        files = (f"{name}.{number}{kind}" for kind in (ending, ".sqlite"))
-        for path in (*(output / file for file in files), answer):
+        for path in (*(output / file for file in files[number]), answer):
             with contextlib.suppress(FileNotFoundError):
                 path.unlink()

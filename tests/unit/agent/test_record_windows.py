@@ -262,13 +262,6 @@ def test_windows_come_again_and_the_latest_are_kept(wrapper: Wrapper, job: Job) 
     end(job)
 
 
-def test_when_a_window_of_a_schedule_begins() -> None:
-    schedule = {"first": 5, "start": 1000.0, "every": 600}
-    times = (990.0, 999.5, 1000.05, 1000.5, 1599.0, 2200.0)
-    due = [window_schedule.find_due(schedule, now) for now in times]
-    assert due == [None, (5, 1000.0), (5, 1000.0), None, (6, 1600.0), (7, 2200.0)]
-
-
 def test_what_is_refused(wrapper: Wrapper, job: Job) -> None:
     name = find_name(wrapper)
     refused = call(wrapper, "request", "--ranks=0,3")
