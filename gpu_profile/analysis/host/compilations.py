@@ -10,19 +10,27 @@ from gpu_profile.analysis.arrays.types import IntArray
 from gpu_profile.analysis.host.frames import Stack
 from gpu_profile.analysis.host.stacks import HostStacks
 
-# Files of torch.compile (2.1 to 2.11), Triton, JAX and CuPy that are on the stack while they
-# compile and never while what they compiled runs. (torch/_dynamo/eval_frame.py is there in each
-# call.)
+# FILE:FUNCTION of frames that are on the stack while a library compiles and never while what it
+# compiled runs: torch.compile (2.1 to 2.11; torch/_dynamo/eval_frame.py is there in each call),
+# torch's C++ and NVRTC extensions, Triton (2.1 to 3.6), JAX, CuPy, Numba, PyCUDA, Warp, FlashInfer.
 COMPILER = re.compile(
-    r"torch/_dynamo/(convert_frame|symbolic_convert|output_graph)\.py$"
-    r"|torch/_inductor/(graph|scheduler|lowering|async_compile|select_algorithm|codegen/\w+)\.py$"
-    r"|triton/(backends/\w+/compiler|compiler/code_generator)\.py$"
-    r"|jax/_src/(compiler|interpreters/mlir)\.py$"
-    r"|cupy/cuda/compiler\.py$"
+    r"torch/_dynamo/(convert_frame|symbolic_convert|output_graph|aot_compile)\.py:"
+    r"|torch/_inductor/(graph|scheduler|lowering|async_compile|select_algorithm)\.py:"
+    r"|torch/_inductor/(codegen/[\w/]+|fx_passes/\w+|autotune_process|runtime/compile_tasks)\.py:"
+    r"|torch/_inductor/compile_fx\.py:(_?compile_fx|fx_codegen|codegen_and|(fw|bw)_compile)"
+    r"|torch/utils/cpp_extension\.py:|torch/cuda/_utils\.py:_nvrtc_compile"
+    r"|triton/(backends/\w+/compiler|compiler/code_generator|runtime/(build|cache))\.py:"
+    r"|triton/(compiler/compiler\.py:(compile|_init_handles)$|runtime/jit\.py:_do_compile$)"
+    r"|jax/_src/(compiler|compilation_cache|interpreters/mlir)\.py:"
+    r"|jax/_src/interpreters/pxla\.py:(_cached_compilation|_cached_lowering|lower_)"
+    r"|cupy/cuda/(compiler|_compiler_cache)\.py:|cupyx/jit/_compile\.py:"
+    r"|numba/(cuda/)?(core/)?(compiler|compiler_machinery|codegen)\.py:"
+    r"|numba/cuda/cudadrv/(nvvm|nvrtc)\.py:"
+    r"|pycuda/compiler\.py:|warp/(_src/)?build\.py:|flashinfer/jit/core\.py:"
 )
 # While such a package is imported, for seconds in a program that compiles nothing, its files are on
 # the stack too, below the body of a module.
-LIBRARY = re.compile(r"/(torch|triton|jax|jaxlib|cupy)/")
+LIBRARY = re.compile(r"/(torch|triton|jax|jaxlib|cupyx?|numba|pycuda|warp|flashinfer)/")
 BODY = "<module>"
 # A sample stands for the time to the thread's next one, but for twice the usual time at most: a
 # thread without samples in between may have done anything.
@@ -46,4 +54,4 @@ def find_compilations(stacks: HostStacks, threads: IntArray) -> Intervals:
 
 def _compiles(stack: Stack) -> bool:
     imports = any(frame.function == BODY and LIBRARY.search(frame.file) for frame in stack)
-    return not imports and any(COMPILER.search(frame.file) for frame in stack)
+    return not imports and any(COMPILER.search(f"{frame.file}:{frame.function}") for frame in stack)

@@ -61,6 +61,21 @@ def test_a_first_use_that_comes_once_is_no_recompilation(tmp_path: Path) -> None
     assert "compile" not in {finding.kind for finding in judged(once.record(), tmp_path)}
 
 
+def test_a_library_that_compiles_a_kernel_of_one_name_again_and_again(tmp_path: Path) -> None:
+    """As cuDNN does for each new shape: it sets memory between the load and the first launch."""
+    steps = count()
+
+    def attend(rank: Rank) -> None:
+        if next(steps) % 2 == 0:
+            rank.work(60_000)
+            rank.call("cuLibraryLoadData", 80)
+        rank.kernel(20, "memset")
+        rank.kernel(50, "attention")
+
+    (finding,) = judged(Training(ranks=1, steps=21, after=attend).record(), tmp_path)
+    assert finding.kind == "compile"
+
+
 def test_pauses_that_load_nothing_are_no_compilation(tmp_path: Path) -> None:
     steps = count()
 

@@ -44,12 +44,30 @@ def test_a_thread_without_samples_in_between_may_have_done_anything() -> None:
         *("torch/_dynamo/symbolic_convert.py", "torch/_inductor/codegen/triton.py"),
         *("triton/compiler/code_generator.py", "triton/backends/nvidia/compiler.py"),
         *("jax/_src/compiler.py", "jax/_src/interpreters/mlir.py"),
-        "cupy/cuda/compiler.py",
+        *("cupy/cuda/compiler.py", "cupyx/jit/_compile.py", "pycuda/compiler.py"),
+        *("triton/runtime/build.py", "torch/_inductor/codegen/cuda/cuda_kernel.py"),
+        *("numba/core/compiler_machinery.py", "numba_cuda/numba/cuda/codegen.py"),
+        *("torch/utils/cpp_extension.py", "warp/_src/build.py", "flashinfer/jit/core.py"),
     ],
 )
 def test_files_of_compilers(file: str) -> None:
     compiling = (*RUN, Frame("f", f"/venv/site-packages/{file}"), Frame("g", "/usr/lib/re.py"))
     assert spans(samples((0, compiling), (10, RUN))) == [(0, 10)]
+
+
+@pytest.mark.parametrize(
+    ("file", "compiles", "runs"),
+    [
+        ("triton/compiler/compiler.py", "compile", "launch_metadata"),
+        ("triton/runtime/jit.py", "_do_compile", "run"),
+        ("torch/_inductor/compile_fx.py", "compile_fx_inner", "run"),
+        ("jax/_src/interpreters/pxla.py", "_cached_compilation", "__call__"),
+        ("torch/cuda/_utils.py", "_nvrtc_compile", "_get_device_index"),
+    ],
+)
+def test_functions_of_files_that_compile_and_run(file: str, compiles: str, runs: str) -> None:
+    rows = [(*RUN, Frame(name, f"/venv/site-packages/{file}")) for name in (compiles, runs)]
+    assert spans(samples((0, rows[0]), (10, rows[1]), (20, RUN))) == [(0, 10)]
 
 
 @pytest.mark.parametrize("stack", [RUN, CALL, IMPORT], ids=["program", "compiled", "import"])

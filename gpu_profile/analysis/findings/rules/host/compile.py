@@ -31,8 +31,7 @@ LEAST_STEPS = 2
 HALF = 0.5
 MOST_NAMES = 3
 LEAST_PAUSE_NS = 10_000_000
-"""Before the first launch of a kernel. The driver loads a kernel of a library in less, and Triton,
-NVRTC and XLA compile one in more."""
+"""The driver loads a kernel of a library in less, and Triton, NVRTC and XLA compile one in more."""
 # Driver calls that load what was compiled, and torch's ranges while it compiles (torch 2.4 to
 # 2.11, under emit_nvtx).
 LOADS = re.compile(r"cu(da)?LibraryLoadData|cuModuleLoad(Data|FatBinary|_|$)")
@@ -61,8 +60,8 @@ def collect_compilations(activity: Activity, database: Database) -> Compilations
     gaps, windows = find_gaps(activity), list_windows(activity)
     length = gaps.end - gaps.start
     proven = _find_proven(activity, database).within(gaps.start, gaps.end)
-    is_first_use = _precedes_new_kernel(activity, gaps)
-    idle = np.where(gaps.cause == STALL, np.where(is_first_use, length, proven), 0)
+    loads = _loads_code(activity, gaps)
+    idle = np.where(gaps.cause == STALL, np.where(loads, length, proven), 0)
     first = _find_first_launches(activity)
     behind = np.searchsorted(gaps.end, activity.ops.start[first], "right") - 1
     is_new = (behind >= 0) & (idle[behind] > 0) if len(gaps.end) else np.zeros(len(first), bool)
@@ -108,9 +107,10 @@ def _find_first_launches(activity: Activity) -> IntArray:
     return np.sort(kernels[find_first_rows(activity.ops.full_name[kernels])])
 
 
-def _precedes_new_kernel(activity: Activity, gaps: Gaps) -> Flags:
-    """A mask of the gaps in which the host loads code, mostly does something else, and that end
-    with a kernel that was never launched before.
+def _loads_code(activity: Activity, gaps: Gaps) -> Flags:
+    """A mask of the long gaps in which the host loads code and mostly does something else.
+
+    A library that compiles a kernel for each new shape (cuDNN's attention) names all of them alike.
     """
     ops, calls = activity.ops, activity.calls
     loads = np.flatnonzero(calls.match_names(activity.names, LOADS))
@@ -118,9 +118,8 @@ def _precedes_new_kernel(activity: Activity, gaps: Gaps) -> Flags:
     until = np.where(ops.call[gaps.next_op] == NO_CALL, gaps.end, activity.launched[gaps.next_op])
     inside = busy.within(gaps.start, np.maximum(until, gaps.start))
     length = gaps.end - gaps.start
-    is_new = is_among(gaps.next_op, _find_first_launches(activity).tolist())
     long = (length >= LEAST_PAUSE_NS) & (inside < HALF * length)
-    return np.asarray(is_new & long & (inside > 0), np.bool_)
+    return np.asarray(long & (inside > 0), np.bool_)
 
 
 def judge_compilations(views: Sequence[View[Compilations]]) -> Judgement:
@@ -180,7 +179,7 @@ RULE = FindingRule(
                 "the host compiles in two or more steady steps while the GPU idles, and that "
                 "is half of what it idles by cause `stall`. Shown "
                 "by marks and samples of Python (`--annotate`), by ranges of XLA and torch, and by "
-                "a pause of 10 ms in which the driver loads code, before a kernel that never ran"
+                "a pause of 10 ms in which the driver loads code, before the next launch"
             ),
         ),
     ),
