@@ -44,6 +44,8 @@ class Change:
     """Communication that is shorter slows what is on the critical path less."""
     core: Apply | None = None
     """The part that the critical path must hold, where the rest gains nothing of the cause."""
+    after: str = ""
+    """The text of a change that has to be made before this one, where that one gains anything."""
     bounds: tuple[Apply, Apply] | None = None
     """The change at its least and at its most, where `apply` estimates how much it changes."""
 

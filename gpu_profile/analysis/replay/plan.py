@@ -261,14 +261,16 @@ def _measure_slowed(graph: RunGraph, path: CriticalPath, time: IntArray) -> floa
     return float(np.maximum(longer, 0).sum()) / path.steps
 
 
-def _choose_best(trials: Sequence[_Trial], now: float) -> _Trial:
+def _choose_best(useful: Sequence[_Trial], now: float) -> _Trial:
+    trials = useful
     most = max(now - trial.step_ms for trial in trials)
     causes = [trial for trial in trials if not trial.change.is_bound]
     if causes:
         best = max(now - trial.step_ms for trial in causes)
         if best >= HALF * most:
             trials, most = causes, best
-    return next(trial for trial in trials if now - trial.step_ms >= ALIKE * most)
+    best_trial = next(trial for trial in trials if now - trial.step_ms >= ALIKE * most)
+    return next((t for t in useful if t.change.text == best_trial.change.after), best_trial)
 
 
 def _drop_later(item: PlanItem, useful: Sequence[Change]) -> PlanItem:

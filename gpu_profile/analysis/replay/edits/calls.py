@@ -1,6 +1,5 @@
-"""Changes of what the host does: pauses, launches, waits, copies that block, allocations."""
+"""Changes of what the host does: pauses, launches, copies that block, allocations."""
 
-import re
 from collections.abc import Sequence
 
 import numpy as np
@@ -9,7 +8,6 @@ from gpu_profile.analysis.activity.activity import (
     ALLOCATION_NAME,
     COMMUNICATION,
     COMPUTE,
-    SYNC_NAME,
 )
 from gpu_profile.analysis.arrays.types import Flags, IntArray
 from gpu_profile.analysis.replay.changes import (
@@ -104,22 +102,6 @@ def _mark_runs(chosen: Flags, thread: IntArray) -> Flags:
     changes = (chosen[1:] != chosen[:-1]) | (thread[1:] != thread[:-1])
     run = np.cumsum(np.r_[False, changes][: len(chosen)])
     return np.asarray(chosen & (np.bincount(run)[run] >= TINY_RUN), np.bool_)
-
-
-def remove_waits(ranks: Sequence[int] = (), pattern: str = "") -> Apply:
-    """Calls that wait for the GPU return at once: all, or those with a name like the pattern. Large
-    copies of pageable memory still wait: that is pin_copies().
-    """
-
-    def apply(graph: RunGraph, weights: Weights) -> Weights:
-        waits = match_names(graph, SYNC_NAME)[graph.calls.name] | graph.calls.waits
-        chosen = choose_calls(graph, ranks) & waits
-        chosen[graph.ops.call[find_staged_copies(graph, ranks)]] = False
-        if pattern:
-            chosen &= match_names(graph, re.compile(pattern))[graph.calls.name]
-        return unblock_calls(graph, weights, np.flatnonzero(chosen))
-
-    return apply
 
 
 def pin_copies(ranks: Sequence[int] = ()) -> Apply:

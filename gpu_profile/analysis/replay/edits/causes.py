@@ -8,9 +8,9 @@ from gpu_profile.analysis.replay.edits.calls import (
     pin_copies,
     remove_allocations,
     remove_pauses,
-    remove_waits,
 )
 from gpu_profile.analysis.replay.edits.gpu_work import balance_compute, scale_communication
+from gpu_profile.analysis.replay.edits.waits import remove_waits
 
 LEAST_SHARE = 0.03
 """The part of the step from which on a cause is told: the threshold of all findings and plans."""
@@ -22,8 +22,16 @@ PAUSES = Change("host pauses", remove_pauses(), ("idle", "compile", "cpu_straggl
 TINY_LAUNCHES = Change(
     "launches of tiny kernels", free_tiny_launches(), ("tiny_kernels",), is_bound=True
 )
-LAUNCHES = Change("launches", free_launches(), ("host_bound",), is_bound=True, core=free_host())
-"""A GPU that is always busy has gaps between its kernels, too: they are no cost of the host."""
+LAUNCHES = Change(
+    "launches",
+    free_launches(),
+    ("host_bound",),
+    is_bound=True,
+    core=free_host(),
+    after=WAITS.text,
+)
+"""A GPU that is always busy has gaps between its kernels, too: they are no cost of the host. A wait
+ends the capture of a CUDA graph, with an error."""
 TRANSFERS = Change(
     "communication",
     scale_communication(0.0),

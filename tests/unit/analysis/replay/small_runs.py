@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from gpu_profile.analysis.activity.activity import COMMUNICATION, COMPUTE
+from gpu_profile.analysis.activity.activity import COMMUNICATION, COMPUTE, COPY
 from gpu_profile.analysis.activity.comm.lanes import Arrivals, Collectives, no_arrivals
 from gpu_profile.analysis.arrays.types import IntArray
 from gpu_profile.analysis.replay.rank.rank_graph import (
@@ -18,7 +18,7 @@ from gpu_profile.analysis.replay.rank.rank_graph import (
 from gpu_profile.analysis.replay.run.join import join_graphs
 from gpu_profile.analysis.replay.run.run_graph import RunGraph
 
-LAUNCH, SYNC, KERNEL, ALL_REDUCE, MALLOC, FREE_ASYNC = range(6)
+LAUNCH, SYNC, KERNEL, ALL_REDUCE, MALLOC, FREE_ASYNC, TO_HOST = range(7)
 NAMES = (
     "cudaLaunchKernel_v7000",
     "cudaStreamSynchronize",
@@ -26,7 +26,9 @@ NAMES = (
     "ncclDevKernel_AllReduce",
     "cudaMalloc_v3020",
     "cudaFreeAsync_v11020",
+    "copy DtoH",
 )
+OP_NAMES = {COMPUTE: KERNEL, COMMUNICATION: ALL_REDUCE, COPY: TO_HOST}
 
 
 @dataclass(frozen=True)
@@ -47,6 +49,7 @@ class Op:
     step: int
     kind: int = COMPUTE
     stream: int = 0
+    bytes: int = 0
 
 
 def make_rank(
@@ -71,16 +74,16 @@ def make_rank(
     gpu = GpuOps(
         start=_column(op.start for op in ops),
         end=_column(op.end for op in ops),
-        bytes=np.zeros(len(ops), np.int64),
+        bytes=_column(op.bytes for op in ops),
         grid=np.zeros(len(ops), np.int64),
         call=_column(op.call for op in ops).astype(np.int32),
         comm=np.where(talks, np.cumsum(talks) - 1, -1).astype(np.int32),
         kind=_column(op.kind for op in ops).astype(np.int8),
         stream=_column(op.stream for op in ops).astype(np.int32),
-        name=np.where(talks, ALL_REDUCE, KERNEL).astype(np.int32),
+        name=_column(OP_NAMES[op.kind] for op in ops).astype(np.int32),
         step=_column(op.step for op in ops).astype(np.int32),
         place=np.zeros(len(ops), np.int32),
-        pageable=np.zeros(len(ops), bool),
+        pageable=np.array([op.kind == COPY for op in ops]),
     )
     links = Links(
         events=make_pairs([one for one, _ in events], [other for _, other in events]),

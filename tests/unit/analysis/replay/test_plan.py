@@ -9,13 +9,13 @@ from gpu_profile.analysis.replay.edits.calls import (
     free_launches,
     free_tiny_launches,
     remove_pauses,
-    remove_waits,
 )
 from gpu_profile.analysis.replay.edits.gpu_work import (
     balance_compute,
     scale_communication,
     scale_kernels,
 )
+from gpu_profile.analysis.replay.edits.waits import remove_waits
 from gpu_profile.analysis.replay.plan import make_plan
 from gpu_profile.analysis.replay.rank.rank_graph import RankGraph
 from gpu_profile.analysis.replay.run.run_graph import RunGraph
@@ -49,7 +49,6 @@ def test_each_change_takes_its_cause_away() -> None:
     assert predict_us(late, free_launches()) == 50
     assert predict_us(late, scale_kernels("gemm", 0.1)) == 60
     assert predict_us(waiting, remove_waits()) == 20
-    assert predict_us(waiting, remove_waits(pattern="cudaEvent")) == 35
     assert predict_us(waiting, scale_kernels("GEMM", 0.5)) == 25
     assert predict_us(waiting, scale_kernels("conv", 0.5)) == 35
 

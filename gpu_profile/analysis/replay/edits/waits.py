@@ -1,0 +1,82 @@
+"""Changes of calls that wait for the GPU, and of the copies that they wait for."""
+
+import re
+from collections.abc import Sequence
+
+import numpy as np
+
+from gpu_profile.analysis.activity.activity import COPY_TO_HOST, SYNC_NAME
+from gpu_profile.analysis.activity.idle.blocking_calls import STAGED_BYTES
+from gpu_profile.analysis.activity.load.operations import COPY_NAMES
+from gpu_profile.analysis.arrays.types import Flags, IntArray
+from gpu_profile.analysis.replay.changes import (
+    Apply,
+    choose_calls,
+    choose_ops,
+    find_edges,
+    find_staged_copies,
+    match_names,
+    scale_delays,
+    shorten,
+    unblock_calls,
+)
+from gpu_profile.analysis.replay.rank.rank_graph import NONE
+from gpu_profile.analysis.replay.run.run_graph import Edge, RunGraph
+from gpu_profile.analysis.replay.weights import Weights
+
+_TO_HOST = re.compile(re.escape(COPY_NAMES[COPY_TO_HOST]))
+
+
+def remove_waits(ranks: Sequence[int] = ()) -> Apply:
+    """Calls that wait for the GPU return at once. Large copies of pageable memory still wait: that
+    is pin_copies().
+
+    A call that only waits is gone, and so is the small copy to the host that it waits for: the host
+    takes no time for them, and less for the work before them.
+    """
+
+    def apply(graph: RunGraph, weights: Weights) -> Weights:
+        only_wait = match_names(graph, SYNC_NAME)[graph.calls.name]
+        chosen = choose_calls(graph, ranks) & (only_wait | graph.calls.waits)
+        chosen[graph.ops.call[find_staged_copies(graph, ranks)]] = False
+        weights = unblock_calls(graph, weights, np.flatnonzero(chosen))
+        copies = _find_awaited_copies(graph, chosen)
+        reads = graph.ops.call[copies].astype(np.int64)
+        only_wait[reads] = chosen[reads] = True
+        weights = weights.with_work(copies, 0)
+        return _drop_calls(graph, weights, np.flatnonzero(only_wait & chosen))
+
+    return apply
+
+
+def _find_awaited_copies(graph: RunGraph, waits: Flags) -> IntArray:
+    """The small copies to the host for which one of these calls waits: the one that copies, or the
+    next one of its thread, as in .item().
+    """
+    ops, thread = graph.ops, graph.calls.thread
+    small = choose_ops(graph) & (ops.bytes < STAGED_BYTES) & (ops.call != NONE)
+    copies = np.flatnonzero(small & match_names(graph, _TO_HOST)[ops.name])
+    call = ops.call[copies].astype(np.int64)
+    behind = np.minimum(call + 1, len(thread) - 1)
+    is_awaited = waits[call] | (waits[behind] & (thread[behind] == thread[call]))
+    return np.asarray(copies[is_awaited], np.int64)
+
+
+def _drop_calls(graph: RunGraph, weights: Weights, calls: IntArray) -> Weights:
+    """The host does not make these calls. Of its work before each it is spared as much as is usual
+    before a launch; the rest belongs to what the program did before.
+    """
+    nodes = graph.nodes
+    starts = nodes.call_start[calls]
+    work = np.maximum(weights.delay[starts] - weights.silent[calls], 0)
+    weights = shorten(graph, weights, starts, np.minimum(work, _measure_issue(graph, weights)))
+    weights = weights.with_lag(find_edges(graph, nodes.call_end[calls], Edge.CALL), 0)
+    return scale_delays(graph, weights, nodes.call_end[calls], 0.0)
+
+
+def _measure_issue(graph: RunGraph, weights: Weights) -> int:
+    """The host's usual work (ns) before a call that launches."""
+    launches = np.unique(graph.ops.call[graph.ops.call != NONE]).astype(np.int64)
+    starts = graph.nodes.call_start[launches]
+    work = np.maximum(weights.delay[starts] - weights.silent[launches], 0)[graph.has_source[starts]]
+    return int(np.median(work)) if len(work) else 0

@@ -1,0 +1,68 @@
+"""Waits for the GPU that a program does without, and what goes with them."""
+
+import pytest
+
+from gpu_profile.analysis.activity.activity import COPY
+from gpu_profile.analysis.replay.edits.waits import remove_waits
+from gpu_profile.analysis.replay.plan import make_plan
+from gpu_profile.analysis.replay.rank.rank_graph import RankGraph
+from tests.unit.analysis.replay.small_runs import SYNC, Call, Op, join, make_rank
+from tests.unit.analysis.replay.test_plan import make_replay, predict_us
+
+STEPS, LAYERS = 6, 8
+
+
+def make_timed_layers(before_wait: int) -> RankGraph:
+    """Each step: 8 times 20 us of work and a launch of 10, and `before_wait` ns of work and a wait
+    of 3 us, which finds the kernel of 6 us done.
+    """
+    calls, ops, returns, now = list[Call](), list[Op](), list[tuple[int, int]](), 0
+    for step in range(STEPS):
+        for _ in range(LAYERS):
+            launch, wait = now + 20_000, now + 30_000 + before_wait
+            returns.append((len(ops), len(calls) + 1))
+            calls.append(Call(launch, launch + 10_000, step))
+            ops.append(Op(launch + 11_000, launch + 17_000, len(calls) - 1, step))
+            calls.append(Call(wait, wait + 3_000, step, SYNC))
+            now = wait + 3_000
+    return make_rank(calls, ops, returns)
+
+
+@pytest.mark.parametrize(("before_wait_us", "left_us"), [(15, 0), (20, 0), (70, 50)])
+def test_a_wait_that_never_blocks_costs_its_call_and_what_issues_it(
+    before_wait_us: int, left_us: int
+) -> None:
+    """Before a launch the host works for 20 us: more of it before a wait is not the wait's."""
+    graph = join(make_timed_layers(1_000 * before_wait_us))
+    assert predict_us(graph, lambda graph, weights: weights) == LAYERS * (33 + before_wait_us)
+    assert predict_us(graph, remove_waits()) == LAYERS * (30 + left_us)
+
+
+def make_reads(size: int) -> RankGraph:
+    """Each step: a launch of 10 us and a kernel of 20, a copy of `size` bytes to the host, whose
+    call of 6 us comes 5 us behind, of 2 us on the GPU, and a wait for it.
+    """
+    calls, ops, returns = list[Call](), list[Op](), list[tuple[int, int]]()
+    for step in range(STEPS):
+        now = 40_000 * step
+        calls.append(Call(now, now + 10_000, step))
+        calls.append(Call(now + 15_000, now + 21_000, step))
+        calls.append(Call(now + 21_000, now + 40_000, step, SYNC, waits=True))
+        ops.append(Op(now + 11_000, now + 31_000, 3 * step, step))
+        ops.append(Op(now + 32_000, now + 34_000, 3 * step + 1, step, COPY, bytes=size))
+        returns.append((2 * step + 1, 3 * step + 2))
+    return make_rank(calls, ops, returns)
+
+
+@pytest.mark.parametrize(("size", "left_us"), [(4, 21), (1_000_000, 23)])
+def test_a_value_that_nobody_reads_is_not_copied(size: int, left_us: int) -> None:
+    """Kernels of 20 us are left, 1 us before the copy, and its 2 us where it is large."""
+    graph = join(make_reads(size))
+    assert predict_us(graph, remove_waits()) == pytest.approx(left_us, abs=0.5)
+
+
+def test_waits_come_before_the_cuda_graph_that_they_forbid() -> None:
+    """Launches take 240 us of 384, waits the rest."""
+    plan = make_plan(make_replay(join(make_timed_layers(15_000))))
+    assert [item.change.text for item in plan.items] == ["waits for the GPU", "launches"]
+    assert plan.gains["launches"] > plan.gains["waits for the GPU"] > 0
