@@ -104,18 +104,3 @@ def test_a_program_that_ends_on_the_cpu_lost_nothing(tmp_path: Path) -> None:
         rank.range("evaluate", start)
         rank.range("save checkpoint", start)
     assert not any(f.kind == "capture" for f in diagnosed(recording, tmp_path).findings)
-
-
-def test_an_error_of_nsys_is_told_unless_it_costs_a_name(tmp_path: Path) -> None:
-    text = (
-        "Error when processing events: Source ID=\nType=ErrorInformation (18)\n"
-        "std::exception::what: {}\n"
-    )
-    recording = Training(ranks=1).record()
-    named = "LogicException\n[tag_message*] = Cannot find string for an exterior index"
-    recording.add("DIAGNOSTIC_EVENT", 0, 2, text.format(named))
-    assert diagnosed(recording, tmp_path).findings == ()
-    (tmp_path / "run.sqlite").unlink()
-    recording.add("DIAGNOSTIC_EVENT", 0, 2, text.format("unordered_map::at"))
-    (finding,) = diagnosed(recording, tmp_path).findings
-    assert finding.evidence == ("run.sqlite: Error when processing events; unordered_map::at",)
