@@ -5,7 +5,7 @@ import pytest
 from tests.fuzz import pages, valid
 from tests.seeds import choose_size, list_seeds
 
-MUTATIONS, DATABASES = choose_size(20, nightly=250), choose_size(20, nightly=250)
+MUTATIONS, DATABASES = choose_size(10, nightly=250), choose_size(10, nightly=250)
 
 
 @pytest.mark.drawn

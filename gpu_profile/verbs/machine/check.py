@@ -21,6 +21,8 @@ _SIDE_BY_SIDE = ("--numprocesses=auto", "--dist=loadscope", "--no-loadscope-reor
 them run one after the other."""
 _UNIT = "pytest tests/unit tests/fuzz"
 _LIVE = "pytest tests/image tests/live"
+_QUICK = ("-m", "not recorded")
+"""What replays whole recordings takes a quarter of the unit tests' CPU: CI runs it."""
 _NOTHING_SELECTED = 5
 """pytest's exit code if its words select no test."""
 
@@ -76,23 +78,25 @@ def list_test_commands(
 ) -> dict[str, Command]:
     """Return the unit tests on all CPUs, then, if asked for, those of real parts side by side.
 
-    The latter take minutes: they run where `live` says so or a part is required. Words that name
-    files or folders choose the tests themselves: one run.
+    The latter take minutes: they and the unit tests of recordings run where `live` says so or a
+    part is required. Words that name files or folders choose the tests themselves: one run.
     """
     tail = (*(f"--require={part}" for part in required), *words)
     if paths := _find_paths(words):
         return {"pytest": _make_pytest(*_choose_processes(paths), *tail)}
-    commands = {_UNIT: _make_pytest("tests/unit", "tests/fuzz", *_PARALLEL, *tail)}
-    if live or required:
-        commands[_LIVE] = _make_pytest("tests/image", "tests/live", *_SIDE_BY_SIDE, *tail)
-    return commands
+    unit = ("tests/unit", "tests/fuzz", *_PARALLEL)
+    if not live and not required:
+        return {_UNIT: _make_pytest(*unit, *_QUICK, *tail)}
+    live_tests = _make_pytest("tests/image", "tests/live", *_SIDE_BY_SIDE, *tail)
+    return {_UNIT: _make_pytest(*unit, *tail), _LIVE: live_tests}
 
 
 def name_tests_left_out(commands: Mapping[str, Command]) -> str:
     """Return a line on the tests that nobody left out by naming files or folders."""
     if _UNIT not in commands or _LIVE in commands:
         return ""
-    return "== not run: tests/image and tests/live; ./inv check --live runs what can run here\n"
+    parts = "tests/image, tests/live and the tests marked recorded"
+    return f"== not run: {parts}; ./inv check --live runs what can run here\n"
 
 
 def _find_paths(words: Sequence[str]) -> list[Path]:

@@ -23,8 +23,10 @@ def test_unit_tests_run_on_all_cpus_and_tests_of_engines_by_their_groups() -> No
 def test_tests_of_engines_run_where_asked_for_and_are_named_where_not() -> None:
     without, live = (list_test_commands((), (), live=live) for live in (False, True))
     assert list(without) == [UNIT]
-    assert "tests/live; ./inv check --live runs" in name_tests_left_out(without)
+    assert without[UNIT].argv[-2:] == ("-m", "not recorded")
+    assert "tests marked recorded; ./inv check --live runs" in name_tests_left_out(without)
     assert list(live) == [UNIT, LIVE]
+    assert "-m" not in live[UNIT].argv[3:]
     assert name_tests_left_out(live) == ""
     assert name_tests_left_out(list_test_commands((), ("tests/fuzz",), live=False)) == ""
 

@@ -8,6 +8,7 @@ from gpu_profile.cli.options.machine import QuickstartOptions
 from gpu_profile.verbs.machine import quickstart
 
 
+@pytest.mark.recorded
 def test_without_a_gpu_it_ends_with_a_run_of_an_h200_and_the_next_step(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

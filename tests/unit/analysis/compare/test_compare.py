@@ -91,6 +91,7 @@ def test_a_run_is_no_slower_than_itself(base: Path) -> None:
     assert result.kernels.rows == ()
 
 
+@pytest.mark.recorded
 def test_two_halves_of_the_recorded_run_pass(tmp_path: Path) -> None:
     with half(0, 10, tmp_path) as first, half(10, 20, tmp_path) as second:
         for metric in ("step", "range:forward", "range:backward", "kernel:Kernel2"):

@@ -40,6 +40,7 @@ def four_reports() -> Diagnosis:
     return of(*(f"rank{rank}" for rank in range(4)), control_ms=RECORDED_MS)
 
 
+@pytest.mark.recorded
 def test_rank_0_is_the_straggler_because_of_its_host(one_report: Diagnosis) -> None:
     assert [(f.kind, f.ranks, f.cause) for f in one_report.findings] == [
         ("host_bound", (0,), "launch"),
@@ -48,6 +49,7 @@ def test_rank_0_is_the_straggler_because_of_its_host(one_report: Diagnosis) -> N
     ]
 
 
+@pytest.mark.recorded
 def test_its_evidence_says_that_all_reduce_waits(one_report: Diagnosis) -> None:
     straggler = one_report.findings[1]
     assert straggler.evidence[:2] == (
@@ -58,6 +60,7 @@ def test_its_evidence_says_that_all_reduce_waits(one_report: Diagnosis) -> None:
     assert straggler.at_most_ms == pytest.approx(9.54, abs=0.01)  # half of what compute hides
 
 
+@pytest.mark.recorded
 def test_the_late_ranks_idle_time_is_told_once(one_report: Diagnosis) -> None:
     """Faster launches on all ranks gain 9.6 ms. A host of rank 0 as fast as the others' gains 2.4
     ms of that: then the hosts of the others set the step."""
@@ -68,6 +71,7 @@ def test_the_late_ranks_idle_time_is_told_once(one_report: Diagnosis) -> None:
     assert any("while its host issued work too slowly" in line for line in straggler.evidence)
 
 
+@pytest.mark.recorded
 def test_four_reports_have_no_straggler(four_reports: Diagnosis) -> None:
     """By hand: ranks 0, 2 and 3 come last in 19, 10 and 31 of 60; every host is late and prepares
     7 ms of data a step."""
@@ -88,6 +92,7 @@ def test_one_rank_of_four_says_what_it_cannot_judge(short_run: Path) -> None:
     assert any("cannot be told apart" in note for note in diagnosis.unjudged)
 
 
+@pytest.mark.recorded
 def test_findings_are_ordered_by_what_could_be_won(four_reports: Diagnosis) -> None:
     """Those of the plan come first, in its order."""
     assert isinstance(four_reports.plan, Plan)
@@ -97,6 +102,7 @@ def test_findings_are_ordered_by_what_could_be_won(four_reports: Diagnosis) -> N
     assert len(kinds) == 3
 
 
+@pytest.mark.recorded
 def test_a_part_is_small_and_pickles(one_report: Diagnosis) -> None:
     with Database.open(DATA / "all-ranks-one-report.sqlite.gz") as database:
         part = collect_report_facts(database, Scope())
@@ -107,6 +113,7 @@ def test_a_part_is_small_and_pickles(one_report: Diagnosis) -> None:
     assert again.to_json() == one_report.to_json()
 
 
+@pytest.mark.recorded
 def test_the_text_is_complete(one_report: Diagnosis) -> None:
     text = one_report.to_text()
     assert text.startswith("1. host_bound on 0: launch, 9.")

@@ -20,6 +20,7 @@ def diagnosis() -> Diagnosis:
         return diagnose_reports(database)
 
 
+@pytest.mark.recorded
 def test_the_loader_is_named_first_with_its_period_and_line(diagnosis: Diagnosis) -> None:
     """Two workers of 64 ms a batch for steps of 16 ms: every second step waits."""
     first = diagnosis.findings[0]
@@ -32,6 +33,7 @@ def test_the_loader_is_named_first_with_its_period_and_line(diagnosis: Diagnosis
     assert "the thread waited for a queue, a pipe or another process" in said
 
 
+@pytest.mark.recorded
 def test_waits_alone_tell_it_too(tmp_path: Path) -> None:
     """Without Python's samples (an export without payloads) the waits and the loader's threads."""
     path = tmp_path / "rank0.sqlite"
@@ -45,6 +47,7 @@ def test_waits_alone_tell_it_too(tmp_path: Path) -> None:
     assert not any("samples" in line for line in first.evidence)
 
 
+@pytest.mark.recorded
 def test_memory_and_metrics_of_a_real_report() -> None:
     with Database.open(REPORT) as database:
         memory = OURS["gpu_memory_sum"].table(database)

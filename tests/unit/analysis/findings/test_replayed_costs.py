@@ -31,6 +31,7 @@ def test_the_cost_is_the_step_less_the_step_without_the_cause(collate: Diagnosed
     assert idle.describe_cost().endswith(" ms a step")
 
 
+@pytest.mark.recorded
 def test_without_a_replay_the_cost_is_a_limit() -> None:
     """A process with several GPUs is not replayed."""
     with Database.open(DATA / "unprepared" / "jax_data_parallel" / "rank0.sqlite.gz") as database:

@@ -121,6 +121,7 @@ def test_a_compiled_region_belongs_to_its_module(name: str, region: str) -> None
     assert sum(one.time for one in owned) > 0.95 * sum(one.time for one in inductor)
 
 
+@pytest.mark.recorded
 def test_a_finding_of_a_real_run_names_its_modules() -> None:
     paths = (DATA / "trainer" / f"rank{rank}.sqlite.gz" for rank in range(2))
     with Database.open(next(paths)) as first, Database.open(next(paths)) as second:

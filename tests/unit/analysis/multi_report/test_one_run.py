@@ -82,6 +82,7 @@ def test_communicators() -> None:
     assert find_contradiction([evidence(0, 0, unknown), evidence(1, 0, unknown)]) == ""
 
 
+@pytest.mark.recorded
 def test_the_recorded_directory_holds_two_runs() -> None:
     """Four ranks with a report each, and a run of four ranks in one report, 22 minutes apart."""
     hint = "Name the reports of one run; --together"

@@ -79,6 +79,7 @@ def test_a_size_has_a_fitting_unit() -> None:
     assert {count: format_size(count) for count in sizes} == sizes
 
 
+@pytest.mark.recorded
 def test_a_page_without_a_bandwidth_says_none_of_it(tmp_path: Path) -> None:
     reports = [ReportSource(str(path)) for path in sorted(TRAINER.glob("*.sqlite.gz"))]
     read = open_reports(reports, notify=print)

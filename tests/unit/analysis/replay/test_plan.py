@@ -186,6 +186,7 @@ def make_paused_rank(rank: int) -> RankGraph:
     return make_rank(calls, ops, rank=rank)
 
 
+@pytest.mark.recorded
 @pytest.mark.parametrize(
     ("name", "text", "gain"),
     [

@@ -34,6 +34,7 @@ def prepare(name: str) -> Replay | str:
         return replay_reports(*databases)
 
 
+@pytest.mark.recorded
 @pytest.mark.parametrize(
     "name", ["h200x4-ddp", "unprepared/straggler_compute", "unprepared/single_eval", "h200-loader"]
 )
@@ -47,6 +48,7 @@ def test_the_replay_of_a_recording_holds(name: str) -> None:
     assert np.abs(time - replay.graph.time).max() <= 20
 
 
+@pytest.mark.recorded
 def test_events_and_waits_join_and_nothing_contradicts_them() -> None:
     """FSDP2 on four streams: each all-gather is ordered by events."""
     with open_program("unprepared/fsdp2_compile") as (database,):
@@ -62,6 +64,7 @@ def test_events_and_waits_join_and_nothing_contradicts_them() -> None:
     assert len(pickle.dumps(graph)) < 3_000_000
 
 
+@pytest.mark.recorded
 def test_without_recorded_events_of_several_streams_nothing_is_predicted() -> None:
     with open_program("unprepared/fsdp2_compile") as (database,):
         (activity,) = activities_of(database, Scope())
@@ -80,6 +83,7 @@ class _WithoutEvents(Database):
         return "CUDA_EVENT" not in table and super().has(table, *columns)
 
 
+@pytest.mark.recorded
 def test_the_reason_for_no_replay_is_one_line() -> None:
     assert prepare("annotated/gemm") == "no steps were found"
     assert prepare("unprepared/windows") == "rank 0: its recording is of several windows"
@@ -87,6 +91,7 @@ def test_the_reason_for_no_replay_is_one_line() -> None:
     assert prepare("unprepared/jax_data_parallel") == jax
 
 
+@pytest.mark.recorded
 def test_the_critical_path_is_the_step() -> None:
     """30 ms of a loader on rank 0 hold up both ranks; on rank 1 nothing is critical."""
     with open_program("unprepared/straggler_loader") as databases:

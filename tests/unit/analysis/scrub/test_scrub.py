@@ -163,6 +163,7 @@ def test_the_scrubbed_report_has_the_same_tables(planted: Path, scrubbed: Path) 
             assert analysis.table(after) == analysis.table(before)
 
 
+@pytest.mark.recorded
 def test_python_stacks_and_nccl_payloads_stay(tmp_path: Path) -> None:
     """Their payloads hold ids and numbers; the functions were lost once, as nobody's strings."""
     report = DATA.parent / "h200-loader" / "rank0.sqlite.gz"
@@ -199,6 +200,7 @@ def test_a_text_in_the_place_of_a_number_is_no_payload_of_numbers(tmp_path: Path
     assert _values(tmp_path / "copy.sqlite", query) == [blobs[0], *[b""] * 5]
 
 
+@pytest.mark.recorded
 def test_a_copy_is_scrubbed_again_to_the_same_bytes(tmp_path: Path) -> None:
     """Also of a machine that is named like a stand-in."""
     report = tmp_path / "rank0.sqlite"
@@ -215,6 +217,7 @@ def test_a_copy_is_scrubbed_again_to_the_same_bytes(tmp_path: Path) -> None:
         assert copies[0].read_bytes() == copies[1].read_bytes()
 
 
+@pytest.mark.recorded
 def test_recorded_names_stay() -> None:
     """No name of a kernel, a module or a range is taken for a host, a user or a secret."""
     for name in ("h200x4-ddp", "annotated/compiled", "unprepared/jax_data_parallel"):

@@ -42,6 +42,7 @@ def plain(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
+@pytest.mark.recorded
 def test_pages_and_sql_agree_on_every_integer_column(plain: Path) -> None:
     store = SqliteStore(plain)
     compared = 0

@@ -103,6 +103,7 @@ def _sum_over_tables(report: sqlite3.Connection, what: str, *tables: str) -> int
     return sum(number for (number,) in sums)
 
 
+@pytest.mark.recorded
 def test_every_event_is_a_slice_with_its_duration(parsed: Parsed, tmp_path: Path) -> None:
     slices = list(parsed.slices())
     on_gpu = [duration for track, _, duration in slices if track.startswith("GPU stream")]
@@ -116,6 +117,7 @@ def test_every_event_is_a_slice_with_its_duration(parsed: Parsed, tmp_path: Path
     assert len(calls) == count
 
 
+@pytest.mark.recorded
 def test_the_critical_path_has_a_group_of_its_own(parsed: Parsed) -> None:
     """Four steps of 15.7 ms: stretches of hosts and GPUs in a row."""
     lanes = {name for name in parsed.tracks.values() if name.startswith("rank 0, thread ")}
@@ -130,6 +132,7 @@ def test_the_critical_path_has_a_group_of_its_own(parsed: Parsed) -> None:
     assert sum(duration for _, _, duration in path) / 1e6 == pytest.approx(4 * 15.7, rel=0.02)
 
 
+@pytest.mark.recorded
 def test_flows_leave_once_and_arrive_once(parsed: Parsed) -> None:
     leaving, arriving = parsed.flows(47), parsed.flows(48)
     assert leaving == arriving
@@ -137,6 +140,7 @@ def test_flows_leave_once_and_arrive_once(parsed: Parsed) -> None:
     assert len(leaving) == 31_764
 
 
+@pytest.mark.recorded
 def test_ranks_streams_threads_and_counters_have_names(parsed: Parsed) -> None:
     names = Counter(parsed.tracks.values())
     for name in ("rank 0, GPU 0", "rank 3, GPU 3", "NVTX, python 954"):
