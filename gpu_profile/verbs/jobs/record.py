@@ -24,6 +24,7 @@ from gpu_profile.progress import Progress
 from gpu_profile.runs import record as runs
 from gpu_profile.runs.record_endpoint import record_by_url
 from gpu_profile.runs.reports.export_report import export_fetched
+from gpu_profile.runs.reports.lost_launches import describe_lost_kernels
 from gpu_profile.runs.reports.validate import Report, check_events, find_reports, summarise_report
 from gpu_profile.settings.settings import Settings
 
@@ -153,6 +154,8 @@ def _read_report(
     """
     export_fetched(launcher, job_id, report, settings.nsys)
     facts = summarise_report(report)
+    if lost := describe_lost_kernels(report.path, report.sqlite, facts.events):
+        Progress().say(lost)
     check_events(report, facts.events, kinds)
     counts = ", ".join(f"{count} {kind}" for kind, count in facts.events.items() if count)
     return f"{report.path}: {facts.bytes / 1e6:.1f} MB, {counts or 'no'} events"
