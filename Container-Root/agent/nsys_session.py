@@ -76,7 +76,7 @@ class Session:
             return f"nsys is not ready, its state is {state or 'unknown'}"
         escaped = output.replace("%", "%%")  # nsys replaces %h, %p and %q{NAME}
         done = self._call("start", f"--session={self.name}", f"--output={escaped}")
-        return "" if self.state() == COLLECTING else f"nsys start: {_last_line(done.stdout)}"
+        return "" if self.state() == COLLECTING else f"nsys start: {_describe(done)}"
 
     def stop(self, at_end: Callable[[], None] = lambda: None) -> str:
         """End the collection, and wait until nsys has made its report. The program runs on.
@@ -90,11 +90,16 @@ class Session:
         watch = threading.Thread(target=self._await_end, args=(ended, at_end), daemon=True)
         watch.start()
         try:
-            done = self._call("stop", f"--session={self.name}", within_s=LONGEST_S)
+            done = self._stop()
+            if done.returncode < 0:  # `nsys stop` was killed, and its session records on
+                done = self._stop()
         finally:
             ended.set()
         watch.join()
-        return "" if done.returncode == 0 else _last_line(done.stdout)
+        return "" if done.returncode == 0 else _describe(done)
+
+    def _stop(self) -> subprocess.CompletedProcess[str]:
+        return self._call("stop", f"--session={self.name}", within_s=LONGEST_S)
 
     def adopt(self, report: Path) -> None:
         """Give the report that nsys has written its name."""
@@ -130,6 +135,8 @@ class Session:
             return subprocess.CompletedProcess(argv, 1, str(error), "")
 
 
-def _last_line(text: str) -> str:
-    lines = [line.strip() for line in text.splitlines() if line.strip()]
-    return lines[-1] if lines else "nothing"
+def _describe(done: subprocess.CompletedProcess[str]) -> str:
+    """Return the last line of a call that failed, or how it ended."""
+    lines = [line.strip() for line in done.stdout.splitlines() if line.strip()]
+    how = f"signal {-done.returncode}" if done.returncode < 0 else f"exit code {done.returncode}"
+    return lines[-1] if lines else f"it ended by {how} and said nothing"

@@ -91,6 +91,9 @@ def answer_session(words: list[str], sessions: Path) -> int:
     options = dict(word.partition("=")[::2] for word in words[1:])
     file = sessions / options["--session"]
     session = json.loads(file.read_text())
+    if session["fault"] == f"{words[0]}-killed":
+        file.write_text(json.dumps({**session, "fault": ""}))
+        os.kill(os.getpid(), signal.SIGKILL)
     if words[0] == "start":
         # The first report has the name that `nsys profile` got.
         output = (
@@ -101,6 +104,10 @@ def answer_session(words: list[str], sessions: Path) -> int:
     if session["fault"] == "unstoppable":
         print("Connection to Agent lost.")
         return 1
+    if session["fault"] == "slow":
+        (sessions.parent / "stopping").touch()
+        while not (sessions.parent / "go").exists():
+            time.sleep(0.02)
     if session["fault"] != "reportless":
         write_report(session["output"], {"words": words})
     file.write_text(json.dumps({**session, "state": "Launched"}))

@@ -1,7 +1,6 @@
 """Windows on demand: record_window.py asks, profile.py records them, and the program goes on."""
 
 import json
-import signal
 import subprocess
 import sys
 import threading
@@ -142,16 +141,6 @@ def test_a_lost_window_is_named_and_the_program_goes_on(
         }
         output = end(job)
     assert (job.returncode, output) == (7, f"profile.py: {name}: window 1 is lost: {why}\n")
-
-
-def test_a_window_is_lost_with_a_killed_agent(wrapper: Wrapper, job: Job) -> None:
-    number = ask(wrapper, 60)
-    job.send_signal(signal.SIGKILL)
-    why = "its profile.py has ended or was killed"
-    assert await_window(wrapper, number) == {"state": "lost", "why": why}
-    refused = call(wrapper, "request")
-    assert (refused.returncode, refused.stderr) == (2, record_window.NOT_ARMED + "\n")
-    end(job)
 
 
 def test_a_window_ends_before_the_folder_of_nsys_is_full(

@@ -1,0 +1,83 @@
+"""A window's phases, in each of which profile.py or a call of nsys is killed: the program goes on.
+
+tests/live/nsys/test_record.py kills `record` and nsys itself.
+"""
+
+import os
+import signal
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import record_window
+import window_files
+
+from tests.unit.agent.test_record_windows import (
+    ask,
+    await_window,
+    call,
+    end,
+    find_name,
+    start,
+    wrapper,
+)
+from tests.unit.agent.wrapper import Wrapper
+
+__all__ = ["wrapper"]
+GONE = {"state": "lost", "why": "its profile.py has ended or was killed"}
+
+
+def await_true(is_true: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 60
+    while not is_true():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+
+def reach(wrapper: Wrapper, phase: str) -> int:
+    """Ask for a window and wait until it is in a phase. Returns its number, 0 before one."""
+    name = find_name(wrapper)
+    if phase == "armed":
+        return 0
+    number = ask(wrapper, 0.1 if phase in ("writing", "done") else 60)
+    file = window_files.answer_file(wrapper.out / "windows", number, name)
+    if phase == "writing":
+        await_true(lambda: (wrapper.directory / "stopping").exists())
+    else:
+        await_true(lambda: window_files.read(file).get("state") == phase)
+    return number
+
+
+@pytest.mark.parametrize("phase", ["armed", "accepted", "recording", "writing", "done"])
+def test_profile_py_is_killed(wrapper: Wrapper, phase: str) -> None:
+    """Who asks is told so, later windows are refused, and the job has its program's exit code."""
+    fault = "slow" if phase == "writing" else "none"
+    with start(wrapper, "--processes=1", f"--fake={fault}") as job:
+        number = reach(wrapper, phase)
+        (agent,) = Path(f"/proc/{job.pid}/task/{job.pid}/children").read_text().split()
+        os.kill(int(agent), signal.SIGKILL)
+        if number:
+            answer = await_window(wrapper, number)
+            assert answer["state"] == "done" if phase == "done" else answer == GONE
+        await_true(lambda: not window_files.list_armed(wrapper.out / "windows"))
+        refused = call(wrapper, "request")
+        assert (refused.returncode, refused.stderr) == (2, record_window.NOT_ARMED + "\n")
+        (wrapper.directory / "go").touch()
+        output = end(job)
+    assert job.returncode == 7, output
+    assert "profile.py of rank 0 was killed: its program goes on" in output
+
+
+@pytest.mark.parametrize(
+    ("call_of_nsys", "why"),
+    [("start", "nsys start: it ended by signal 9 and said nothing"), ("stop", None)],
+)
+def test_a_call_of_nsys_is_killed(wrapper: Wrapper, call_of_nsys: str, why: str | None) -> None:
+    """A session that did not start has lost its window; one that did not stop is stopped again."""
+    with start(wrapper, f"--fake={call_of_nsys}-killed") as job:
+        first = await_window(wrapper, ask(wrapper))
+        assert (first["state"], first.get("why")) == ("lost" if why else "done", why)
+        assert await_window(wrapper, ask(wrapper))["state"] == "done"
+        end(job)
+    assert job.returncode == 7
