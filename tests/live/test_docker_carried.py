@@ -1,5 +1,6 @@
 """Programs of images without nsys and Python are profiled; others are refused in one line."""
 
+import functools
 import json
 import os
 import subprocess
@@ -11,7 +12,7 @@ import pytest
 from gpu_profile import process
 from gpu_profile.command import Result, make_command
 from tests import invoked
-from tests.live.torch_site import write_site
+from tests.live.torch_site import REAL_TRAIN, check_end, record_twice
 
 pytestmark = [pytest.mark.docker, pytest.mark.image]
 
@@ -100,18 +101,21 @@ def test_an_image_with_musl_is_refused_before_the_job(
     assert not list(tmp_path.glob("*/run.json"))
 
 
-def test_torch_profiler_records_in_an_image_by_its_own_python(
+def test_torch_profiler_records_windows_in_an_image_by_its_own_python(
     image: str, likeness: Likeness, tmp_path: Path
 ) -> None:
-    write_site(tmp_path)
-    site = f"--env=PYTHONPATH={tmp_path / 'site'}"
-    words = ("--with=torch", "--annotate=modules", "--steps=4:8", f"--mount={tmp_path}", site)
-    done = profile(image, image, tmp_path, *words, "--", "python3", f"{tmp_path}/train.py", "20")
-    assert done.returncode == 0, done.stderr
-    assert "steps 4 to 7" in done.stdout
-    (run,) = tmp_path.glob("like-*/run.json")
-    assert [path.name for path in run.parent.glob("*.nsys-rep")] == []
-    assert len(list(run.parent.glob("rank0.*.pt.trace.json.gz"))) == 1
+    """The torch of the image under test: its Kineto records the CPU."""
+    (tmp_path / "train.py").write_text(REAL_TRAIN)
+    words = ("--with=torch", "--record=manual", "--detach", f"--mount={tmp_path}")
+    program = ("python3", f"{tmp_path}/train.py", f"{tmp_path}/enough")
+    started = profile(image, image, tmp_path, *words, "--", *program)
+    assert started.returncode == 0, started.stderr
+    handle = started.stdout.split()[-1]
+    call = functools.partial(invoked.invoke, directory=tmp_path)
+    record_twice(call, handle)
+    (tmp_path / "enough").touch()
+    check_end(call, handle)
+    assert not list(tmp_path.glob("like-*/*.nsys-rep"))
     bare = profile(image, likeness("trixie"), tmp_path, "--with=torch", "--", "python3", "x.py")
     assert (bare.returncode, bare.stdout) == (3, "")
     assert "has no python3 of 3.8 or newer, which --with torch needs" in bare.stderr

@@ -1,6 +1,10 @@
 """A double of torch for jobs: its profiler writes what it was told to record."""
 
+import re
+import time
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 from tests.invoked import reporting_here
 
@@ -72,14 +76,56 @@ ops = types.SimpleNamespace(
 )
 '''
 TRAIN = """
-import sys, time, torch
+import os, sys, time, torch
 model, optimizer = torch.nn.Module(), torch.optim.Optimizer()
-for _ in range(int(sys.argv[1])):
+for step in range(int(sys.argv[1])):
     model()
     time.sleep(0.001)
     optimizer.step()
+    if step == 1:
+        print("begun", flush=True)
+    if os.path.exists("".join(sys.argv[2:])):
+        raise SystemExit(7)
 print("trained")
 """
+"""Its words: the number of steps, and a file whose existence ends it with code 7."""
+
+
+REAL_TRAIN = """
+import os, sys, torch
+torch.set_num_threads(1)
+model, batch = torch.nn.Linear(64, 64), torch.ones(8, 64)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+step = 0
+while not os.path.exists(sys.argv[1]):
+    model(batch).square().mean().backward()
+    optimizer.step()
+    optimizer.zero_grad()
+    step += 1
+    if step == 3:
+        print("begun", flush=True)
+raise SystemExit(7)
+"""
+"""A training for a real torch without a GPU, until a file exists."""
+
+
+def record_twice(invoke: Callable[..., Any], job: str, ranks: int = 1) -> None:
+    """Record two windows of an armed job: both are fetched and read, and the job goes on."""
+    while invoke("logs", "--job", job).stdout.count("begun") < ranks:
+        time.sleep(0.2)
+    for number, length in ((1, "--steps=5"), (2, "--seconds=0.2")):
+        done = invoke("record", f"--job={job}", length)
+        assert done.returncode == 0, done.stderr
+        pattern = rf"/rank(\d+)\.\S+\.{number}\.pt\.trace\.json\.gz: .* nvtx"
+        assert re.findall(pattern, done.stdout) == [str(rank) for rank in range(ranks)], done.stdout
+    assert invoke("status", "--job", job).stdout == "running\n"
+
+
+def check_end(invoke: Callable[..., Any], job: str, ranks: int = 1) -> None:
+    """Fetch a job that was told to end: it has its own exit code, and each window is kept."""
+    fetched = invoke("fetch", "--job", job, "--no-html")
+    assert (fetched.returncode, "exit code 7" in fetched.stderr) == (5, True), fetched.stderr
+    assert fetched.stdout.count(".pt.trace.json.gz: ") == 2 * ranks, fetched.stdout
 
 
 def write_site(directory: Path) -> Path:

@@ -1,6 +1,5 @@
 """--with torch in pods: of an object of ours, and of a manifest whose image has nothing of ours."""
 
-import base64
 import json
 import os
 from collections.abc import Iterator
@@ -10,31 +9,26 @@ import pytest
 from gpu_profile import process
 from gpu_profile.command import make_command
 from tests.live.kubernetes.conftest import Cluster, must, pushed
-from tests.live.torch_site import DOUBLE, PROFILER, TRAIN
+from tests.live.torch_site import REAL_TRAIN, check_end, record_twice
 
 pytestmark = [pytest.mark.kubernetes, pytest.mark.docker, pytest.mark.image, pytest.mark.registry]
-WORDS = ("--with=torch", "--annotate=modules", "--steps=4:8")
-SITE = f"KINETO = True\n{DOUBLE.read_text()}{PROFILER}"
-FILES = {"torch/__init__.py": SITE, "train.py": TRAIN}
-SCRIPT = "mkdir -p /tmp/site/torch; cd /tmp/site; "
-SCRIPT += "; ".join(
-    f"echo {base64.b64encode(text.encode()).decode()} | base64 -d >{name}"
-    for name, text in FILES.items()
-)
-SCRIPT += "; export PYTHONPATH=/tmp/site:$PYTHONPATH; exec python3 train.py 20"
+ARMED = ("--with=torch", "--record=manual", "--detach")
+PROGRAM = ("python3", "-c", REAL_TRAIN, "/tmp/enough")
 
 
-def check_run(cluster: Cluster, ranks: int) -> None:
-    facts = cluster.record()["reports"]
-    assert [one["rank"] for one in facts] == list(range(ranks))
-    traces = sorted(path.name for path in cluster.directory.glob("*/*.pt.trace.json.gz"))
-    assert [name.partition(".")[0] for name in traces] == [f"rank{rank}" for rank in range(ranks)]
+def check_windows(cluster: Cluster, handle: str, ranks: int) -> None:
+    """Two windows are brought while the pods train, and then the job has its own exit code."""
+    record_twice(cluster.invoke, handle, ranks)
+    for pod in cluster.pods():
+        name = pod["metadata"]["name"]
+        must(cluster.kubectl("exec", name, "--", "touch", "/tmp/enough"))
+    check_end(cluster.invoke, handle, ranks)
+    assert not cluster.reports()
 
 
 def test_pods_of_a_pytorchjob(cluster: Cluster) -> None:
-    done = cluster.profile("pytorchjob", "--ddp", *WORDS, "--", "bash", "-c", SCRIPT)
-    assert done.returncode == 0, done.stderr
-    check_run(cluster, 2)
+    handle = cluster.started("pytorchjob", "--ddp", *ARMED, "--", *PROGRAM)
+    check_windows(cluster, handle, ranks=2)
 
 
 @pytest.fixture
@@ -50,13 +44,12 @@ def theirs(image: str, registry_address: str) -> Iterator[str]:
 def test_a_pod_of_a_manifest_gets_our_agent_from_an_init_container(
     cluster: Cluster, theirs: str
 ) -> None:
-    container = {"name": "main", "image": theirs, "command": ["bash", "-c", SCRIPT]}
+    container = {"name": "main", "image": theirs, "command": list(PROGRAM)}
     spec = {"restartPolicy": "Never", "containers": [container]}
     pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "x"}, "spec": spec}
     path = cluster.directory / "pod.yaml"
     path.write_text(json.dumps(pod))
     ours = f"--set=CARRIER_IMAGE={cluster.image}"
-    done = cluster.invoke("profile", f"--manifest={path}", ours, *WORDS)
-    assert done.returncode == 0, done.stderr
+    done = cluster.invoke("profile", f"--manifest={path}", ours, *ARMED)
     assert f"our agent is carried to {theirs}: {cluster.image}" in done.stderr
-    check_run(cluster, 1)
+    check_windows(cluster, must(done).splitlines()[-1], ranks=1)

@@ -103,10 +103,20 @@ def await_state(environ: Mapping[str, str], number: int, *states: str) -> None:
     deadline = time.monotonic() + 120
     while time.monotonic() < deadline:
         with contextlib.suppress(OSError, ValueError):
-            if json.loads(find_answer(environ, number).read_text())["state"] in states:
+            answer = json.loads(find_answer(environ, number).read_text())
+            if answer["state"] in states:
                 return
+            assert answer["state"] != "lost", answer
         time.sleep(0.05)
     raise AssertionError(f"window {number} is never {states}")
+
+
+def await_stop(environ: Mapping[str, str], number: int) -> None:
+    """Wait until the window's time is over: nsys makes its report."""
+    with contextlib.suppress(OSError, ValueError, KeyError):  # it is done already
+        began = json.loads(find_answer(environ, number).read_text())["began"]
+        while time.time() < began + 0.6:
+            time.sleep(0.02)
 
 
 def list_agents(environ: Mapping[str, str]) -> list[int]:
@@ -125,26 +135,30 @@ def read_environment(pid: int) -> str:
         return ""
 
 
-def test_whatever_is_killed_the_job_goes_on(environ: Mapping[str, str]) -> None:
-    """`record` is killed before and in a window, nsys in one: its window is lost, and named."""
-    training = (sys.executable, str(TRAINING), "900", "0.05", str(CODE))
+def test_whatever_is_killed_the_job_goes_on(environ: Mapping[str, str], tmp_path: Path) -> None:
+    """`record` is killed in each phase of a window, and nsys in one: that is lost, and named."""
+    enough = tmp_path / "enough"
+    training = (sys.executable, str(TRAINING), "1000000", "0.05", str(CODE), str(enough))
     words = ("--record=manual", "--name=armed", "--gpus=0", "--processes=1", "--detach")
     assert invoke(environ, "profile", "--on=host", *words, "--", *training).returncode == 0
-    asked = [str(ROOT / "inv"), "record", "--job=armed", "--seconds=1"]
+    asked = [str(ROOT / "inv"), "record", "--job=armed", "--seconds=0.5"]
     await_step(environ, "armed")
-    for number, state in enumerate(("accepted", "recording"), 1):
+    for number, phase in enumerate(("accepted", "recording", "writing", "done"), 1):
         with subprocess.Popen(asked, env=environ, start_new_session=True) as record:
-            await_state(environ, number, state, "done")
+            await_state(environ, number, "recording" if phase == "writing" else phase, "done")
+            if phase == "writing":
+                await_stop(environ, number)
             os.killpg(record.pid, signal.SIGKILL)
         await_state(environ, number, "done")
-    with subprocess.Popen(asked, env=environ, stderr=subprocess.PIPE, text=True) as third:
-        await_state(environ, 3, "recording")
+    with subprocess.Popen(asked, env=environ, stderr=subprocess.PIPE, text=True) as fifth:
+        await_state(environ, 5, "recording")
         for pid in list_agents(environ):
             os.kill(pid, signal.SIGKILL)
-        _, said = third.communicate()
-    assert (third.returncode, "window 3 is lost: rank0." in said) == (6, True), said
+        _, said = fifth.communicate()
+    assert (fifth.returncode, "window 5 is lost: rank0." in said) == (6, True), said
     refused = invoke(environ, "record", "--job=armed", "--seconds=1")
-    assert (refused.returncode, "window 4 is lost" in refused.stderr) == (6, True), refused.stderr
+    assert (refused.returncode, "window 6 is lost" in refused.stderr) == (6, True), refused.stderr
+    enough.touch()
     fetched = invoke(environ, "fetch", "--job=armed", "--no-html")
     assert (fetched.returncode, f"exit code {CODE}" in fetched.stderr) == (5, True), fetched.stderr
-    assert fetched.stdout.count(".nsys-rep: ") == 2
+    assert fetched.stdout.count(".nsys-rep: ") == 4

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests.live.hosts import Invoked
-from tests.live.torch_site import write_site
+from tests.live.torch_site import check_end, record_twice, write_site
 
 pytestmark = [pytest.mark.nsys, pytest.mark.slurm]
 WORDS = ("--with=torch", "--annotate=modules", "--steps=4:8")
@@ -32,13 +32,13 @@ def check_reports(invoked: Invoked) -> None:
     assert not list(invoked.latest().glob("*.nsys-rep"))
 
 
-def test_two_tasks_on_two_nodes(without_nsys: Invoked, tmp_path: Path) -> None:
+def test_windows_of_two_tasks_on_two_nodes(without_nsys: Invoked, tmp_path: Path) -> None:
     where = ("--on=slurm", "--nodes=2", "--gpus-per-node=0", "--processes=1", "--ddp")
-    program = (sys.executable, str(tmp_path / "train.py"), "20")
-    done = without_nsys.run("profile", *where, *WORDS, "--", *program)
-    assert done.returncode == 0, done.stderr
-    assert "steps 4 to 7" in done.stdout
-    check_reports(without_nsys)
+    program = (sys.executable, str(tmp_path / "train.py"), "1000000", str(tmp_path / "enough"))
+    handle = without_nsys.detached(*where, "--with=torch", "--record=manual", "--", *program)
+    record_twice(without_nsys.run, handle, ranks=2)
+    (tmp_path / "enough").touch()
+    check_end(without_nsys.run, handle, ranks=2)
 
 
 def test_a_script_of_the_users(without_nsys: Invoked, tmp_path: Path) -> None:
@@ -47,4 +47,5 @@ def test_a_script_of_the_users(without_nsys: Invoked, tmp_path: Path) -> None:
     manifest = f"--manifest={script}"
     done = without_nsys.run("profile", manifest, *WORDS, "--", str(tmp_path / "train.py"))
     assert done.returncode == 0, done.stderr
+    assert "steps 4 to 7" in done.stdout
     check_reports(without_nsys)
