@@ -115,7 +115,8 @@ class Plan:
         if self.pause_factor != 1:
             host = f"the host's work takes {part}, and " if self.host_factor < 1 else ""
             control = f"{self.step_ms:.2f} without the profiler: there {host}the host's pauses are"
-            return f" ({steps}{control} {self.pause_factor:.1f} times as long)"
+            length = f"{self.pause_factor:.1f} times as long" if self.pause_factor else "missing"
+            return f" ({steps}{control} {length})"
         if self.is_factor_measured:
             control = f"{self.step_ms:.2f} without the profiler: the host's work takes {part}"
             return f" ({steps}{control} of the recorded time)"

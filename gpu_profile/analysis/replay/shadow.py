@@ -24,6 +24,8 @@ LEAST_FACTOR = 0.2
 """Less of the recorded host time is not the profiler's doing: the two programs differ."""
 ALIKE = 0.02
 """Steps that differ by less are equal: a step differs by as much from run to run."""
+NEAR = 1.1
+"""How many times the control a step without pauses may take that is still told as the control's."""
 MOST_PRICE_NS = 20_000
 """nsys takes a few us of a call, however long it is: a cudaMalloc of 140 us is slow by itself."""
 TYPICAL_FACTOR, FACTORS = 0.65, (0.50, 0.79)
@@ -78,8 +80,8 @@ def subtract_profiler(replay: Replay, control_ms: float) -> Shadow:
     The factor is the largest that does. It is 1 where the recorded step is as short as the control,
     and where the GPU alone makes it longer: then no factor reaches the control. Where no factor
     changes the step, it is TYPICAL_FACTOR. Where none reaches the control, it may be that of calls
-    that allocate, or it is TYPICAL_FACTOR and the pauses were longer. A control that is longer than
-    the recorded step has longer pauses.
+    that allocate, or it is TYPICAL_FACTOR and the pauses were longer, or were in the recorded steps
+    alone. A control that is longer than the recorded step has longer pauses.
     """
     graph, weights = replay.graph, Weights.of(replay.graph)
     least_ms = replay.predict_step(scale_host(graph, weights, LEAST_FACTOR))
@@ -87,6 +89,7 @@ def subtract_profiler(replay: Replay, control_ms: float) -> Shadow:
         shadow = _scale_allocations_to(replay, control_ms)
         typical = _take_typical(replay)
         shadow = shadow or _scale_pauses_to(replay, typical, control_ms, (LEAST_FACTOR, 1.0))
+        shadow = shadow or _leave_pauses(replay, control_ms, least_ms)
         if shadow:
             return shadow
     if replay.step_ms < (1 - ALIKE) * control_ms:
@@ -141,6 +144,25 @@ def _scale_pauses_to(
     if abs(step_ms / control_ms - 1) > ALIKE:
         return None
     return Shadow(host.factor, step_ms, longer, pause_factor=high)
+
+
+def _leave_pauses(replay: Replay, control_ms: float, least_ms: float) -> Shadow | None:
+    """The program without its pauses, where a faster host takes the control's time only so (within
+    NEAR); else None. `least_ms`: what the fastest host takes with them.
+
+    Such pauses were in the recorded steps alone: a first use of each shape, a buffer of nsys.
+    """
+    graph, weights = replay.graph, Weights.of(replay.graph)
+
+    def scale(factor: float) -> Weights:
+        host = min(factor, TYPICAL_FACTOR)
+        return lengthen_pauses(graph, scale_host(graph, weights, host), 0.0)
+
+    without_ms = replay.predict_step(scale(LEAST_FACTOR))
+    if without_ms > min(NEAR * control_ms, (1 - ALIKE) * least_ms):
+        return None
+    shadow = _find_factor(replay, scale, (1 + ALIKE) * max(control_ms, without_ms))
+    return replace(shadow, factor=min(shadow.factor, TYPICAL_FACTOR), pause_factor=0.0)
 
 
 def lengthen_pauses(graph: RunGraph, weights: Weights, factor: float) -> Weights:

@@ -135,5 +135,16 @@ def test_a_control_that_no_faster_launch_reaches_has_shorter_pauses() -> None:
     assert shadow.pause_factor == pytest.approx(0.67, abs=0.02)
 
 
+def test_pauses_that_the_control_cannot_hold_were_in_the_recorded_steps_alone() -> None:
+    """A pause of 50 us; without it the kernels of 20 us set the step."""
+    shadow = subtract(make_late_host(), 19)
+    assert shadow.step_ms == pytest.approx(0.02)
+    assert (shadow.factor, shadow.pause_factor) == (TYPICAL_FACTOR, 0)
+
+
+def test_without_pauses_none_explains_a_shorter_control() -> None:
+    assert subtract(make_busy_host(30_000), 28).pause_factor == 1
+
+
 def test_a_longer_control_of_a_program_without_pauses_is_not_explained() -> None:
     assert subtract(make_busy_host(5_000), 80).pause_factor == 1
