@@ -29,18 +29,19 @@ NEAR = 1.1
 MOST_PRICE_NS = 20_000
 """nsys takes a few us of a call, however long it is: a cudaMalloc of 140 us is slow by itself."""
 TYPICAL_FACTOR, FACTORS = 0.65, (0.50, 0.79)
-"""The middle and the range of those factors: for a recording without a control, and for a host that
-its GPU hides. There the control says nothing of the profiler's price, which counts as soon as a
-change makes the GPU faster. The middle gives the steps of those 13 programs within 16 %, half of
-them within 8 %; a loop in which Python takes 40 us between launches comes out 36 % too short."""
+"""The middle and the range of those factors. The middle is for a recording without a control, and
+for a host that its GPU hides. There the control says nothing of the profiler's price, which counts
+as soon as a change makes the GPU faster. The middle gives the steps of those 13 programs within
+16 %, half of them within 8 %; a loop in which Python takes 40 us between launches comes out 36 %
+too short."""
 CALIBRATED = "NVIDIA Nsight Systems"
 """The profiler that the factors are of."""
 HIDDEN = 0.005
 """A step that gets shorter by less with TYPICAL_FACTOR is not the host's."""
 MOST_LONGER, LEAST_PAUSES = 4.0, 0.25
 """How many times as long the pauses of a control may be, and the least part of the step in them."""
-ROUNDS = 8
-"""Of bisection: the factor is then within 0.3 % of the host's time."""
+ROUNDS, PAUSE_ROUNDS = 8, 10
+"""Of bisection: the factor is then within 0.3 % of the host's time, and of its pauses."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,26 +78,35 @@ def _take_typical(replay: Replay) -> Shadow:
 def subtract_profiler(replay: Replay, control_ms: float) -> Shadow:
     """Scale the host's delays so that the unchanged replay gives a step of `control_ms`.
 
-    The factor is the largest that does. It is 1 where the recorded step is as short as the control,
-    and where the GPU alone makes it longer: then no factor reaches the control. Where no factor
-    changes the step, it is TYPICAL_FACTOR. Where none reaches the control, it may be that of calls
-    that allocate, or it is TYPICAL_FACTOR and the pauses were longer, or were in the recorded steps
-    alone. A control that is longer than the recorded step has longer pauses.
+    Where a factor within FACTORS does not, the profiler is not all of the difference: the nearest
+    of them is its part, and the rest is the host's pauses. Where a step has few pauses, the factor
+    is any from LEAST_FACTOR to 1. Where no factor reaches the control, it may be that of calls that
+    allocate, or it is TYPICAL_FACTOR and the pauses were longer, or were in the recorded steps
+    alone.
     """
     graph, weights = replay.graph, Weights.of(replay.graph)
     least_ms = replay.predict_step(scale_host(graph, weights, LEAST_FACTOR))
     if least_ms > (1 + ALIKE) * control_ms:
         shadow = _scale_allocations_to(replay, control_ms)
-        typical = _take_typical(replay)
-        shadow = shadow or _scale_pauses_to(replay, typical, control_ms, (LEAST_FACTOR, 1.0))
+        shadow = shadow or _scale_pauses_to(replay, TYPICAL_FACTOR, control_ms)
         shadow = shadow or _leave_pauses(replay, control_ms, least_ms)
         if shadow:
             return shadow
-    if replay.step_ms < (1 - ALIKE) * control_ms:
-        recorded = Shadow(1.0, replay.step_ms, weights)
-        shadow = _scale_pauses_to(replay, recorded, control_ms, (1.0, MOST_LONGER))
-        if shadow:
-            return shadow
+    host, (low, high) = _scale_host_to(replay, control_ms, least_ms), FACTORS
+    is_longer = replay.step_ms < (1 - ALIKE) * control_ms
+    if low <= host.factor <= high and not is_longer:
+        return host
+    nearest = min(high, max(low, host.factor))
+    return _scale_pauses_to(replay, nearest, control_ms) or host
+
+
+def _scale_host_to(replay: Replay, control_ms: float, least_ms: float) -> Shadow:
+    """Scale the host without its pauses; `least_ms`: the step with LEAST_FACTOR.
+
+    The factor is 1 where the recorded step is as short as the control, and where the GPU alone
+    makes it longer. Where no factor changes the step, it is TYPICAL_FACTOR.
+    """
+    graph, weights = replay.graph, Weights.of(replay.graph)
     target = (1 + ALIKE) * max(control_ms, least_ms)
     if replay.step_ms <= target:
         typical = _take_typical(replay)
@@ -118,22 +128,21 @@ def _find_factor(replay: Replay, scale: Callable[[float], Weights], target_ms: f
     return Shadow(low, replay.predict_step(scale(low)), scale(low))
 
 
-def _scale_pauses_to(
-    replay: Replay, host: Shadow, control_ms: float, factors: tuple[float, float]
-) -> Shadow | None:
-    """Scale pauses within `factors` until the step is the control: nothing else can make it as
-    long, or as short. `host` is the program before that. None where the step has few pauses.
+def _scale_pauses_to(replay: Replay, factor: float, control_ms: float) -> Shadow | None:
+    """Scale the host by `factor`, and its pauses until the step is the control: nothing else can
+    make it as long, or as short. None where the step has few pauses, or they do not reach it.
 
     What a program does in a pause may grow while it runs: texts, files, garbage; and in a few
-    recorded steps a busy machine can make a pause longer than it mostly is. A step that is shorter
-    without the profiler is so because of the host's work, too.
+    recorded steps a busy machine can make a pause longer than it mostly is.
     """
-    graph, weights = replay.graph, host.weights
-    pauses_ms = host.step_ms - replay.predict_step(remove_pauses()(graph, weights))
-    if pauses_ms < LEAST_PAUSES * host.step_ms:
+    graph = replay.graph
+    weights = scale_host(graph, Weights.of(graph), factor)
+    step_ms = replay.predict_step(weights)
+    pauses_ms = step_ms - replay.predict_step(remove_pauses()(graph, weights))
+    if pauses_ms < LEAST_PAUSES * step_ms:
         return None
-    low, high = factors
-    for _ in range(ROUNDS):
+    low, high = (LEAST_FACTOR, 1.0) if step_ms > control_ms else (1.0, MOST_LONGER)
+    for _ in range(PAUSE_ROUNDS):
         middle = (low + high) / 2
         if replay.predict_step(lengthen_pauses(graph, weights, middle)) > control_ms:
             high = middle
@@ -143,7 +152,7 @@ def _scale_pauses_to(
     step_ms = replay.predict_step(longer)
     if abs(step_ms / control_ms - 1) > ALIKE:
         return None
-    return Shadow(host.factor, step_ms, longer, pause_factor=high)
+    return Shadow(factor, step_ms, longer, pause_factor=high)
 
 
 def _leave_pauses(replay: Replay, control_ms: float, least_ms: float) -> Shadow | None:
