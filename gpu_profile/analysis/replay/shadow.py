@@ -65,9 +65,11 @@ def find_shadow(replay: Replay, control_ms: float) -> Shadow | None:
     """
     if control_ms:
         return subtract_profiler(replay, control_ms)
-    if any(rank.profiler != CALIBRATED for rank in replay.graph.ranks):
-        return None
-    return _take_typical(replay)
+    return _take_typical(replay) if _is_calibrated(replay) else None
+
+
+def _is_calibrated(replay: Replay) -> bool:
+    return all(rank.profiler == CALIBRATED for rank in replay.graph.ranks)
 
 
 def _take_typical(replay: Replay) -> Shadow:
@@ -79,10 +81,10 @@ def subtract_profiler(replay: Replay, control_ms: float) -> Shadow:
     """Scale the host's delays so that the unchanged replay gives a step of `control_ms`.
 
     Where a factor within FACTORS does not, the profiler is not all of the difference: the nearest
-    of them is its part, and the rest is the host's pauses. Where a step has few pauses, the factor
-    is any from LEAST_FACTOR to 1. Where no factor reaches the control, it may be that of calls that
-    allocate, or it is TYPICAL_FACTOR and the pauses were longer, or were in the recorded steps
-    alone.
+    of them is its part, and the rest is the host's pauses. Where a step has few pauses, and in
+    reports of other profilers, the factor is any from LEAST_FACTOR to 1. Where no factor reaches
+    the control, it may be that of calls that allocate, or it is TYPICAL_FACTOR and the pauses were
+    longer, or were in the recorded steps alone.
     """
     graph, weights = replay.graph, Weights.of(replay.graph)
     least_ms = replay.predict_step(scale_host(graph, weights, LEAST_FACTOR))
@@ -92,7 +94,8 @@ def subtract_profiler(replay: Replay, control_ms: float) -> Shadow:
         shadow = shadow or _leave_pauses(replay, control_ms, least_ms)
         if shadow:
             return shadow
-    host, (low, high) = _scale_host_to(replay, control_ms, least_ms), FACTORS
+    host = _scale_host_to(replay, control_ms, least_ms)
+    low, high = FACTORS if _is_calibrated(replay) else (LEAST_FACTOR, 1.0)
     is_longer = replay.step_ms < (1 - ALIKE) * control_ms
     if low <= host.factor <= high and not is_longer:
         return host

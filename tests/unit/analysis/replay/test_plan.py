@@ -133,6 +133,27 @@ def test_a_cause_comes_before_a_bound_that_gains_twice_as_much() -> None:
     assert plan.items[0].change.text == "host pauses"
 
 
+@pytest.mark.parametrize(("kernel_us", "first"), [(6.5, "launches"), (1, "host pauses")])
+def test_pauses_that_a_faster_host_hides_are_a_part_of_its_launches(
+    kernel_us: float, first: str
+) -> None:
+    """A pause of 40 us, six launches of 10: without launches the host is ahead of the GPU's 42 us,
+    and waits for the pause where the GPU needs 9.
+    """
+    calls, ops, now = list[Call](), list[Op](), 0
+    for step in range(8):
+        for place in range(6):
+            start = now + (0 if place else 40_000)
+            now = start + 10_000
+            begin = now + 1_000
+            calls.append(Call(start, now, step, silent=0 if place else 40_000))
+            ops.append(Op(begin, begin + round(1_000 * kernel_us), len(ops), step))
+    plan = make_plan(make_replay(join(make_rank(calls, ops))))
+    assert plan.gains["host pauses"] == pytest.approx(0.04, abs=1e-6)
+    assert plan.gains["launches"] == pytest.approx(0.06, abs=0.003)
+    assert plan.items[0].change.text == first
+
+
 def test_a_control_makes_the_plan_one_of_the_program_without_the_profiler() -> None:
     """Of 50 us of pause and 10 of launch, a control of 57 us leaves 7 us to the launch."""
     replay = make_replay(join(make_late_host()))

@@ -1,12 +1,19 @@
 """Host delays scaled to the step of a run that was not recorded; times are counted by hand."""
 
+from dataclasses import replace
+
 import pytest
 
 from gpu_profile.analysis.replay.edits.calls import remove_allocations, remove_pauses
 from gpu_profile.analysis.replay.plan import make_plan
 from gpu_profile.analysis.replay.rank.rank_graph import RankGraph
 from gpu_profile.analysis.replay.run_replay import Replay
-from gpu_profile.analysis.replay.shadow import TYPICAL_FACTOR, Shadow, subtract_profiler
+from gpu_profile.analysis.replay.shadow import (
+    CALIBRATED,
+    TYPICAL_FACTOR,
+    Shadow,
+    subtract_profiler,
+)
 from gpu_profile.analysis.replay.step_times import SelfTest
 from gpu_profile.analysis.replay.weights import Weights
 from tests.unit.analysis.replay.small_runs import (
@@ -32,6 +39,10 @@ def make_busy_host(kernel_ns: int) -> RankGraph:
         ops.append(Op(start, free, step, step))
         now += 40_000
     return make_rank(calls, ops)
+
+
+def make_late_host_of_nsys() -> RankGraph:
+    return replace(make_late_host(), profiler=CALIBRATED)
 
 
 def subtract(rank: RankGraph, control_us: float) -> Shadow:
@@ -113,12 +124,12 @@ def test_a_control_that_is_longer_than_the_recorded_step_has_longer_pauses() -> 
     """A pause of 50 us and a launch of 10, which takes 7.9 without the profiler: of a control of
     110 us, 102.1 are the pause. Without it the kernels of 20 us set the step.
     """
-    graph = join(make_late_host())
+    graph = join(make_late_host_of_nsys())
     replay = Replay(graph, SelfTest(0.0))
     shadow = subtract_profiler(replay, 0.11)
     assert shadow.factor == 0.79
     assert shadow.step_ms == pytest.approx(0.11, rel=0.02)
-    assert shadow.pause_factor == pytest.approx(2.04, abs=0.05)
+    assert shadow.pause_factor == pytest.approx(2.04, abs=0.01)
     assert replay.predict_step(remove_pauses()(graph, shadow.weights)) == pytest.approx(0.02)
     (head, *_) = make_plan(replay, shadow).to_lines()
     assert "0.06 ms recorded, 0.11 without the profiler: there the host's work takes 79 %" in head
@@ -152,9 +163,15 @@ def test_what_the_profiler_does_not_explain_is_the_pauses(
     control_us: float, factor: float, pause_us: float
 ) -> None:
     """A pause of 50 us and a launch of 10: the control would ask for a launch of 3 us, or 9."""
-    shadow = subtract(make_late_host(), control_us)
+    shadow = subtract(make_late_host_of_nsys(), control_us)
     assert shadow.factor == factor
     assert shadow.pause_factor == pytest.approx(pause_us / 50, abs=0.02)
+
+
+def test_the_range_of_the_price_is_that_of_nsys() -> None:
+    shadow = subtract(make_late_host(), 53)
+    assert shadow.factor == pytest.approx(0.3, abs=0.02)
+    assert shadow.pause_factor == 1
 
 
 def test_a_longer_control_of_a_program_without_pauses_is_not_explained() -> None:
