@@ -51,7 +51,7 @@ class Session:
     def compile_reports(self, name: str) -> Pattern[str]:
         """Return what matches the reports of the rank `name`, `rank0.host`."""
         rank, _, host = name.partition(".")
-        return compile_reports(rank, host, self.ending)
+        return compile_reports((rank,), host, self.ending)
 
     def state(self) -> str:
         """Return nsys' word: Collection, DelayedCollection, Generation or Launched; "" if none.
@@ -101,12 +101,13 @@ class Session:
     def _stop(self) -> subprocess.CompletedProcess[str]:
         return self._call("stop", f"--session={self.name}", within_s=LONGEST_S)
 
-    def adopt(self, report: Path) -> None:
-        """Give the report that nsys has written its name."""
+    def adopt(self, report: Path) -> Path | None:
+        """Give the report that nsys has written its name. Returns it; None if there is none."""
         first = self._first_report
         if first is not None and first.exists() and not report.exists():
             first.replace(report)
             self._first_report = None
+        return report if report.exists() else None
 
     def _await_end(self, ended: threading.Event, at_end: Callable[[], None]) -> None:
         while not ended.wait(_POLL_S):

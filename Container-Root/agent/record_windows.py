@@ -203,8 +203,8 @@ class Windows:
 
     def _finish(self, report: Path, failure: str, note: str) -> dict[str, Any]:
         """Give the report its name, and say what became of the window."""
-        self.session.adopt(report)
-        if not report.exists():
+        adopted = self.session.adopt(report)
+        if adopted is None:
             return {"state": window_files.LOST, "why": failure or "there is no report of it"}
         self.at_report()
-        return {"state": window_files.DONE, "report": report.name, "note": note}
+        return {"state": window_files.DONE, "report": adopted.name, "note": note}

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from annotated_env import STEPS_FILE, describe_steps, make_environment_with_marks
 from rank_processes import Child, say
 from record_windows import Windows
-from torch_session import TRACE, TorchSession, pack
+from torch_session import TorchSession, Traces, pack
 from window_files import name_host
 
 if TYPE_CHECKING:
@@ -39,20 +39,21 @@ def record_with_torch(
     is_manual = ours.record == "manual"
     end = "manual" if is_manual else "whole" if ours.whole else ""
     marked = make_environment_with_marks(env, ours.annotate, ours.steps, steps_file, end=end)
-    marked["GPU_PROFILE_TRACE"] = str(output / f"{name}{TRACE}")
+    traces = Traces(output, name)
+    marked["GPU_PROFILE_TRACE"] = str(traces.first)
     if is_manual:
         marked.setdefault(*_DETACH)
-    ranks = f"rank{here.rank}" if here.world_size > 1 else "rank*"
-    windows = Windows(TorchSession(output, name, ranks), output, name) if is_manual else None
-    with windows.watched() if windows else contextlib.nullcontext():
-        code = Child(command, marked, ours.grace).wait()
-    if windows:
-        return code
-    traces = sorted(output.glob(f"{ranks}.{name_host()}{TRACE}"))
-    for trace in traces:
-        pack(trace, trace.with_name(f"{trace.name}.gz"))
+    windows = Windows(TorchSession(output, name), output, name) if is_manual else None
+    with traces.made():
+        with windows.watched() if windows else contextlib.nullcontext():
+            code = Child(command, marked, ours.grace).wait()
+        if windows:
+            return code
+        written = traces.find_all()
+        for trace in written:
+            pack(trace, output / f"{trace.name}.gz")
     news = describe_steps(steps_file, ours.steps) if ours.steps else ""
-    if not traces:
+    if not written:
         why = f"--steps {ours.steps}: {news}" if news else "see its own message above"
         say(f"rank {here.rank}: torch.profiler wrote no report: {why}")
     elif news:

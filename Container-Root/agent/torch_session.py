@@ -19,7 +19,7 @@ from process_tree import LONGEST_S
 from window_schedule import compile_reports
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
     from re import Pattern
 
 TRACE = ".pt.trace.json"
@@ -31,28 +31,54 @@ _QUICK = 1
 """zlib's level: 100 MB of a trace take 1 s and become 8 MB; at level 9 they take 4 s."""
 
 
-class TorchSession:
-    """The traces of the processes of a rank. `ranks` is a pattern of their names: `rank0`, `rank*`.
+class Traces:
+    """The folder in which the processes below one profile.py write their traces.
 
-    `name` is that of the rank's reports, `rank0.host`.
+    torchrun gives them ranks of its own, which profile.py does not know: a second node's may be 8
+    to 15 where its profile.py is rank 1.
+    """
+
+    def __init__(self, output: Path, name: str) -> None:
+        self._folder = output / f".traces-{name}"
+        self.first = self._folder / f"{name}{TRACE}"
+        """The file that the marks are told; each process puts its rank in its name."""
+
+    def find_all(self) -> list[Path]:
+        return sorted(self._folder.glob(f"rank*{TRACE}"))
+
+    @contextlib.contextmanager
+    def made(self) -> Iterator[None]:
+        """Have the folder while the body runs."""
+        self._folder.mkdir(mode=0o700, exist_ok=True)
+        try:
+            yield
+        finally:
+            with contextlib.suppress(OSError):
+                self._folder.rmdir()
+
+
+class TorchSession:
+    """The traces of the processes below one profile.py, whose ranks torchrun may have chosen.
+
+    `name` is that of profile.py's own rank, `rank0.host`.
     """
 
     ending = f"{TRACE}.gz"
     needs_idle_gpu = False
 
-    def __init__(self, output: Path, name: str, ranks: str) -> None:
+    def __init__(self, output: Path, name: str) -> None:
         self._output = output
         self._name = name
-        self._ranks = ranks
-        self._pattern = f"{ranks}.{name.partition('.')[2]}{TRACE}"
+        self._traces = Traces(output, name)
+        self._ranks: set[str] = set()
 
     def compile_reports(self, name: str) -> Pattern[str]:
-        """Return what matches the reports of all ranks of the agent of `name`, `rank0.host`."""
+        """Return what matches the reports of the ranks that were recorded."""
         return compile_reports(self._ranks, name.partition(".")[2], self.ending)
 
     def start(self, _report: str) -> str:
         """Begin a trace with the next step; "" if it runs. Otherwise it returns why not."""
-        for left in self._output.glob(self._pattern):
+        for left in self._traces.find_all():
             left.unlink()
         self._tell(window_files.TRACE)
         if self._await(_START_S, traces=True):
@@ -65,11 +91,19 @@ class TorchSession:
         at_end()
         return "" if self._await(LONGEST_S, traces=False) else "torch.profiler is still writing"
 
-    def adopt(self, report: Path) -> None:
-        """Pack what the processes have written: `rank1.host.3.pt.trace.json.gz` of window 3."""
+    def adopt(self, report: Path) -> Path | None:
+        """Pack what the processes have written: `rank1.host.3.pt.trace.json.gz` of window 3.
+
+        Returns the first; None if there is none.
+        """
         rest = report.name.partition(".")[2]
-        for trace in sorted(self._output.glob(self._pattern)):
-            pack(trace, trace.with_name(f"{trace.name.partition('.')[0]}.{rest}"))
+        packed = []
+        for trace in self._traces.find_all():
+            rank = trace.name.partition(".")[0]
+            self._ranks.add(rank)
+            packed.append(report.with_name(f"{rank}.{rest}"))
+            pack(trace, packed[-1])
+        return packed[0] if packed else None
 
     def _tell(self, what: int) -> None:
         with contextlib.suppress(OSError):

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import window_files
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
     from pathlib import Path
     from re import Pattern
 
@@ -65,13 +65,10 @@ def find_last_answer(folder: Path) -> int:
     return max((int(match[1]) for match in matches if match), default=0)
 
 
-def compile_reports(ranks: str, host: str, ending: str) -> Pattern[str]:
-    """Return what matches the names of windows' reports: (`rank0.host.(3)`).nsys-rep.
-
-    `ranks` is a pattern of those that one agent records: `rank0`, or `rank*` below torchrun.
-    """
-    rank = re.escape(ranks).replace(r"\*", r"\d+")
-    return re.compile(rf"({rank}\.{re.escape(host)}\.(\d{{1,6}})){re.escape(ending)}")
+def compile_reports(ranks: Iterable[str], host: str, ending: str) -> Pattern[str]:
+    """Return what matches the names of windows' reports: (`rank0.host.(3)`).nsys-rep."""
+    rank = "|".join(sorted(ranks))
+    return re.compile(rf"((?:{rank})\.{re.escape(host)}\.(\d{{1,6}})){re.escape(ending)}")
 
 
 def remove_old(output: Path, name: str, schedule: Mapping[str, Any], reports: Pattern[str]) -> None:

@@ -3,20 +3,26 @@
 from pathlib import Path
 
 import window_schedule
-from torch_session import TorchSession
+from torch_session import TorchSession, Traces
 
 
 def test_old_windows_of_all_ranks_below_one_agent_are_removed(tmp_path: Path) -> None:
-    """torch.profiler writes a trace for each rank that torchrun starts."""
-    session = TorchSession(tmp_path, "rank0.h", "rank*")
-    kept = ["rank0.h.4.pt.trace.json.gz", "rank1.h.2.pt.trace.json.gz", "rank1.h.4.nsys-rep"]
-    old = ["rank0.h.3.pt.trace.json.gz", "rank1.h.3.pt.trace.json.gz", "rank1.h.3.sqlite"]
-    for name in (*kept, *old, "rank1.other.3.pt.trace.json.gz"):
+    """torchrun has chosen their ranks: those of a second node are not that of its profile.py."""
+    session, traces = TorchSession(tmp_path, "rank1.h"), Traces(tmp_path, "rank1.h")
+    with traces.made():
+        for number in (2, 3, 4):
+            for rank in (8, 9):
+                traces.first.with_name(f"rank{rank}.h.pt.trace.json").touch()
+            adopted = session.adopt(tmp_path / f"rank1.h.{number}.pt.trace.json.gz")
+            assert adopted == tmp_path / f"rank8.h.{number}.pt.trace.json.gz"
+    assert session.adopt(tmp_path / "rank1.h.5.pt.trace.json.gz") is None
+    others = ["rank0.h.3.pt.trace.json.gz", "rank9.other.3.pt.trace.json.gz"]
+    for name in (*others, "rank9.h.3.sqlite"):
         (tmp_path / name).touch()
-    reports = session.compile_reports("rank0.h")
-    window_schedule.remove_old(tmp_path, "rank0.h", {"first": 3, "keep": 1}, reports)
-    left = sorted(path.name for path in tmp_path.iterdir())
-    assert left == [*kept, "rank1.other.3.pt.trace.json.gz"]
+    reports = session.compile_reports("rank1.h")
+    window_schedule.remove_old(tmp_path, "rank1.h", {"first": 3, "keep": 1}, reports)
+    kept = [f"rank{rank}.h.{number}.pt.trace.json.gz" for rank in (8, 9) for number in (2, 4)]
+    assert sorted(path.name for path in tmp_path.iterdir()) == sorted([*others, *kept])
 
 
 def test_when_a_window_of_a_schedule_begins() -> None:
