@@ -5,6 +5,8 @@ from dataclasses import dataclass
 
 _MOST_LETTERS = 300
 _LIBRARY = re.compile(r"/(site|dist)-packages/|/lib(64)?/python3|^<frozen|/lib/|\.so(\.|$)")
+_PYTHON = re.compile(r"/lib(64)?/python3[^/]*/(?!(site|dist)-packages/)|^<frozen")
+_PACKAGE = re.compile(r".*/(site|dist)-packages/")
 _LOADER = re.compile(
     r"torch/utils/data/|/webdataset/|/nvidia/dali/|/grain/|/datasets/|/streaming/|tensorflow/\S*data"
 )
@@ -33,6 +35,20 @@ class Frame:
         """
         parts = self.file.split("/")
         return ".".join(parts[-2:] if parts[-1] == "__init__.py" else parts[-1:])
+
+    def to_text_with_package(self) -> str:
+        """For example `format_stack (torch.fx.traceback.py:190)`: names of files repeat between
+        packages.
+        """
+        inside = _PACKAGE.sub("", self.file)
+        if inside == self.file:
+            return str(self)
+        return str(Frame(self.function, inside.replace("/", "."), self.line))
+
+    @property
+    def of_python(self) -> bool:
+        """Whether the file is of Python's standard library."""
+        return bool(_PYTHON.search(self.file))
 
     @property
     def of_user(self) -> bool:

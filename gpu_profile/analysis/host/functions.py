@@ -29,7 +29,8 @@ _LOOPS = (
 def top_functions(stacks: Sequence[Stack]) -> list[tuple[str, int]]:
     """The innermost functions of the user's files (else of libraries), the most frequent first.
 
-    Each name has the most frequent line and library function, e.g. "load (train.py:9), in read".
+    Each name has the most frequent line and library function, e.g. "load (train.py:9), in read";
+    for one of the standard library also its caller: ", called by dumps (torch.serialization.py:9)".
     In an event loop it also has the task: "parse (serve.py:12), task handle".
     """
     counts: Counter[tuple[str, str]] = Counter()
@@ -51,10 +52,22 @@ def _name_stack(stack: Stack) -> tuple[tuple[str, str], str]:
     by_user = [frame for frame in stack if frame.of_user]
     frame = by_user[-1] if by_user else stack[-1]
     label = str(frame) if frame == stack[-1] else f"{frame}, in {stack[-1]}"
+    caller = _find_caller(stack)
+    if caller is not None and caller != frame:
+        label += f", called by {caller.to_text_with_package()}"
     task = by_user[0] if by_user and loop is not None else frame
     if task.function != frame.function:
         label += f", task {task.function}"
     return (frame.function, frame.file), label
+
+
+def _find_caller(stack: Stack) -> Frame | None:
+    """What called Python's standard library, if a stack ends there: `linecache`, `copy`, `pickle`
+    work for others.
+    """
+    if not stack[-1].of_python:
+        return None
+    return next((frame for frame in reversed(stack) if not frame.of_python), None)
 
 
 def _find_task(stack: Stack) -> tuple[EventLoop | None, Stack]:

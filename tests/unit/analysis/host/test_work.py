@@ -48,6 +48,26 @@ def test_a_function_of_the_user_comes_before_those_that_it_calls() -> None:
     assert top_functions([]) == []
 
 
+@pytest.mark.parametrize(
+    ("caller", "words"),
+    [
+        (("format_stack", f"{PACKAGE}/torch/fx/traceback.py", 0), "torch.fx.traceback.py"),
+        (("format_stack", f"{PACKAGE}/torch/fx/traceback.py", 9), "torch.fx.traceback.py:9"),
+    ],
+)
+def test_the_standard_library_is_told_with_the_library_that_called_it(
+    caller: tuple[str, str, int], words: str
+) -> None:
+    user = ("forward", "/home/me/train.py", 42)
+    python = ("checkcache", "/usr/lib/python3.12/linecache.py", 72)
+    told = "forward (train.py:42), in checkcache (linecache.py:72)"
+    deep = stack_of(user, caller, ("extract", "/usr/lib/python3.12/traceback.py", 7), python)
+    assert top_functions([deep]) == [(f"{told}, called by format_stack ({words})", 1)]
+    assert top_functions([stack_of(user, python)]) == [(told, 1)]
+    library = stack_of(user, caller)
+    assert "called by" not in top_functions([library])[0][0]
+
+
 def test_an_event_loop_is_told_by_its_task() -> None:
     """Else each pause of a server would be one of `serve`, which started the loop."""
     library = "<path>/lib/python3"
