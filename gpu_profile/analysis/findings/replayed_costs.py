@@ -149,10 +149,15 @@ class _Gains:
         replayed = self._predict_change(change)
         gain = portion * self._correct_pauses(finding, change, replayed)
         if gain >= self._least_ms:
-            finding = self._tell_replayed(finding, replayed, gain)
+            finding = self._tell_more(self._tell_replayed(finding, replayed, gain), change)
             return replace(finding, replayed_ms=gain, range_ms=self._predict_range(change, gain))
         place = _find_place(finding, self._plan)
         return self._tell_later_gain(finding, gain, place) if 0 < place < MANY else None
+
+    def _tell_more(self, finding: Finding, change: Change) -> Finding:
+        """The finding with a line of what else its change takes away."""
+        line = change.describe(self._replay.graph) if change.describe else ""
+        return replace(finding, evidence=(*finding.evidence, line)) if line else finding
 
     def find_turn(self, finding: Finding) -> int:
         """The place of the plan's item of a finding; behind all for what costs nothing yet."""

@@ -11,10 +11,11 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from gpu_profile.analysis.activity.activity import COPY, SYNC_NAME
+from gpu_profile.analysis.activity.activity import COMMUNICATION, COMPUTE, COPY, SYNC_NAME
 from gpu_profile.analysis.activity.idle.blocking_calls import STAGED_BYTES
+from gpu_profile.analysis.activity.load.operations import COPY_NAMES
 from gpu_profile.analysis.arrays.types import Flags, IntArray
-from gpu_profile.analysis.replay.rank.rank_graph import NONE
+from gpu_profile.analysis.replay.rank.rank_graph import NONE, Codes
 from gpu_profile.analysis.replay.run.run_graph import Edge, RunGraph
 from gpu_profile.analysis.replay.weights import Weights
 
@@ -46,6 +47,8 @@ class Change:
     """The part that the critical path must hold, where the rest gains nothing of the cause."""
     after: str = ""
     """The text of a change that has to be made before this one, where that one gains anything."""
+    describe: Callable[[RunGraph], str] | None = None
+    """Evidence of what else of the run goes, "" for nothing."""
     bounds: tuple[Apply, Apply] | None = None
     """The change at its least and at its most, where `apply` estimates how much it changes."""
 
@@ -53,6 +56,20 @@ class Change:
 def match_names(graph: RunGraph, pattern: re.Pattern[str]) -> Flags:
     """A mask over graph.names of those that contain the pattern."""
     return np.array([bool(pattern.search(name)) for name in graph.names], bool)
+
+
+def match_copies(graph: RunGraph, copy_kind: int) -> Flags:
+    """A mask of the operations that copy in this direction."""
+    return match_names(graph, re.compile(re.escape(COPY_NAMES[copy_kind])))[graph.ops.name]
+
+
+def mark_launches(graph: RunGraph) -> Flags:
+    """A mask of the calls that launch a kernel or a graph."""
+    ops = graph.ops
+    launches = np.zeros(len(graph.calls.start), bool)
+    works = ((ops.kind == COMPUTE) | (ops.kind == COMMUNICATION)) & (ops.call != NONE)
+    launches[ops.call[works]] = True
+    return launches
 
 
 def choose_calls(graph: RunGraph, ranks: Sequence[int] = ()) -> Flags:
@@ -109,6 +126,15 @@ def find_releases(graph: RunGraph, ranks: Sequence[int] = ()) -> IntArray:
     follows = np.diff(frees[waits], prepend=0) > 0
     is_late = graph.delay[graph.nodes.call_end[waits]] >= RELEASE_NS
     return waits[follows & is_late & calls.waits[waits]]
+
+
+def find_waits_behind(graph: RunGraph, of_copies: Codes) -> IntArray:
+    """The calls with those that wait for them right behind, as .to(device) has it."""
+    calls = np.unique(of_copies).astype(np.int64)
+    thread, last = graph.calls.thread, len(graph.calls.thread) - 1
+    behind = np.minimum(calls + 1, last)
+    waits = match_names(graph, SYNC_NAME)[graph.calls.name[behind]]
+    return np.union1d(calls, behind[waits & (thread[behind] == thread[calls])])
 
 
 def find_edges(graph: RunGraph, nodes: IntArray, *kinds: Edge) -> IntArray:

@@ -7,9 +7,9 @@ from gpu_profile.analysis.replay.edits.calls import (
     free_tiny_launches,
     pin_copies,
     remove_allocations,
-    remove_pauses,
 )
 from gpu_profile.analysis.replay.edits.gpu_work import balance_compute, scale_communication
+from gpu_profile.analysis.replay.edits.host_work import describe_served_copies, remove_host_work
 from gpu_profile.analysis.replay.edits.waits import remove_waits
 
 LEAST_SHARE = 0.03
@@ -18,7 +18,12 @@ LEAST_SHARE = 0.03
 PAGEABLE_COPIES = Change("pageable copies", pin_copies(), ("pageable_copy",))
 ALLOCATIONS = Change("memory allocations", remove_allocations(), ("allocation",))
 WAITS = Change("waits for the GPU", remove_waits(), ("synchronization",))
-PAUSES = Change("host pauses", remove_pauses(), ("idle", "compile", "cpu_straggler"))
+PAUSES = Change(
+    "host pauses",
+    remove_host_work,
+    ("idle", "compile", "cpu_straggler"),
+    describe=describe_served_copies,
+)
 TINY_LAUNCHES = Change(
     "launches of tiny kernels", free_tiny_launches(), ("tiny_kernels",), is_bound=True
 )

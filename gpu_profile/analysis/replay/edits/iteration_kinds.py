@@ -12,10 +12,10 @@ from gpu_profile.analysis.replay.changes import (
     choose_calls,
     choose_ops,
     free_calls,
+    mark_launches,
     match_names,
 )
 from gpu_profile.analysis.replay.edits.calls import GRAPH_GAP_NS
-from gpu_profile.analysis.replay.edits.iterations import mark_launches
 from gpu_profile.analysis.replay.rank.rank_graph import Codes
 from gpu_profile.analysis.replay.run.run_graph import RunGraph
 from gpu_profile.analysis.replay.weights import Weights

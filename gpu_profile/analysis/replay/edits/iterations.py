@@ -1,42 +1,27 @@
 """The changes of an inference engine's iterations."""
 
-import re
-
 import numpy as np
 
 from gpu_profile.analysis.activity.activity import (
-    COMMUNICATION,
-    COMPUTE,
     COPY_TO_DEVICE,
-    SYNC_NAME,
 )
 from gpu_profile.analysis.activity.idle.blocking_calls import STAGED_BYTES
-from gpu_profile.analysis.activity.load.operations import COPY_NAMES
 from gpu_profile.analysis.arrays.memo import once_each
-from gpu_profile.analysis.arrays.types import Flags, IntArray
+from gpu_profile.analysis.arrays.types import IntArray
 from gpu_profile.analysis.replay.changes import (
     Change,
     choose_calls,
     choose_ops,
+    find_waits_behind,
     free_calls,
-    match_names,
+    mark_launches,
+    match_copies,
     shorten,
     unblock_calls,
 )
-from gpu_profile.analysis.replay.rank.rank_graph import NONE, Codes
+from gpu_profile.analysis.replay.rank.rank_graph import NONE
 from gpu_profile.analysis.replay.run.run_graph import RunGraph
 from gpu_profile.analysis.replay.weights import Weights
-
-_TO_DEVICE = re.compile(re.escape(COPY_NAMES[COPY_TO_DEVICE]))
-
-
-def mark_launches(graph: RunGraph) -> Flags:
-    """A mask of the calls that launch a kernel or a graph."""
-    ops = graph.ops
-    launches = np.zeros(len(graph.calls.start), bool)
-    works = ((ops.kind == COMPUTE) | (ops.kind == COMMUNICATION)) & (ops.call != NONE)
-    launches[ops.call[works]] = True
-    return launches
 
 
 def _go_on_at_once(graph: RunGraph, weights: Weights) -> Weights:
@@ -62,7 +47,7 @@ def _copy_at_once(graph: RunGraph, weights: Weights) -> Weights:
     ops = graph.ops
     rows, group = _group_small_copies(graph)
     rows = rows[~np.r_[True, group[1:] != group[:-1]][: len(rows)]]
-    calls = _with_waits(graph, ops.call[rows])
+    calls = find_waits_behind(graph, ops.call[rows])
     weights = free_calls(graph, unblock_calls(graph, weights, calls), calls)
     weights = weights.with_work(rows, 0 * rows)
     starts = graph.nodes.op_start[rows]
@@ -73,7 +58,7 @@ def _copy_at_once(graph: RunGraph, weights: Weights) -> Weights:
 def _group_small_copies(graph: RunGraph) -> tuple[IntArray, IntArray]:
     """The small copies to the GPU, and how many launches of kernels came before each."""
     ops = graph.ops
-    to_device = match_names(graph, _TO_DEVICE)[ops.name] & (ops.bytes < STAGED_BYTES)
+    to_device = match_copies(graph, COPY_TO_DEVICE) & (ops.bytes < STAGED_BYTES)
     rows = np.flatnonzero(choose_ops(graph) & to_device & (ops.call != NONE))
     rows = rows[np.argsort(ops.call[rows], kind="stable")]
     launched = np.cumsum(mark_launches(graph), dtype=np.int64)
@@ -86,16 +71,7 @@ def find_copying_calls(graph: RunGraph) -> IntArray:
     """
     rows, group = _group_small_copies(graph)
     _, place, counts = np.unique(group, return_inverse=True, return_counts=True)
-    return _with_waits(graph, graph.ops.call[rows[counts[place] > 1]])
-
-
-def _with_waits(graph: RunGraph, of_copies: Codes) -> IntArray:
-    """The calls with those that wait for them right behind, as .to(device) has it."""
-    calls = np.unique(of_copies).astype(np.int64)
-    thread, last = graph.calls.thread, len(graph.calls.thread) - 1
-    behind = np.minimum(calls + 1, last)
-    waits = match_names(graph, SYNC_NAME)[graph.calls.name[behind]]
-    return np.union1d(calls, behind[waits & (thread[behind] == thread[calls])])
+    return find_waits_behind(graph, graph.ops.call[rows[counts[place] > 1]])
 
 
 FEW_COPIES = Change("small copies", _copy_at_once, ("many_small_copies",))

@@ -1,13 +1,11 @@
 """Changes of calls that wait for the GPU, and of the copies that they wait for."""
 
-import re
 from collections.abc import Sequence
 
 import numpy as np
 
 from gpu_profile.analysis.activity.activity import COPY_TO_HOST, SYNC_NAME
 from gpu_profile.analysis.activity.idle.blocking_calls import STAGED_BYTES
-from gpu_profile.analysis.activity.load.operations import COPY_NAMES
 from gpu_profile.analysis.arrays.types import Flags, IntArray
 from gpu_profile.analysis.replay.changes import (
     Apply,
@@ -15,6 +13,7 @@ from gpu_profile.analysis.replay.changes import (
     choose_ops,
     find_edges,
     find_staged_copies,
+    match_copies,
     match_names,
     scale_delays,
     shorten,
@@ -23,8 +22,6 @@ from gpu_profile.analysis.replay.changes import (
 from gpu_profile.analysis.replay.rank.rank_graph import NONE
 from gpu_profile.analysis.replay.run.run_graph import Edge, RunGraph
 from gpu_profile.analysis.replay.weights import Weights
-
-_TO_HOST = re.compile(re.escape(COPY_NAMES[COPY_TO_HOST]))
 
 
 def remove_waits(ranks: Sequence[int] = ()) -> Apply:
@@ -55,7 +52,7 @@ def _find_awaited_copies(graph: RunGraph, waits: Flags) -> IntArray:
     """
     ops, thread = graph.ops, graph.calls.thread
     small = choose_ops(graph) & (ops.bytes < STAGED_BYTES) & (ops.call != NONE)
-    copies = np.flatnonzero(small & match_names(graph, _TO_HOST)[ops.name])
+    copies = np.flatnonzero(small & match_copies(graph, COPY_TO_HOST))
     call = ops.call[copies].astype(np.int64)
     behind = np.minimum(call + 1, len(thread) - 1)
     is_awaited = waits[call] | (waits[behind] & (thread[behind] == thread[call]))
