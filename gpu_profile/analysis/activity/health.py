@@ -10,7 +10,7 @@ from gpu_profile.analysis.activity.activity import COMMUNICATION, COMPUTE, NO_CA
 from gpu_profile.analysis.activity.edges import QUEUE_DEPTH, WINDOW_EDGE, allowed_edge
 from gpu_profile.analysis.activity.serving.processes import OtherProcess, list_other_processes
 from gpu_profile.analysis.activity.silence import Silence, find_silence
-from gpu_profile.analysis.arrays.columns import is_among
+from gpu_profile.analysis.arrays.columns import encode_column, find_first_rows, is_among
 from gpu_profile.analysis.arrays.memo import once_each
 from gpu_profile.analysis.store.cells import integer_or_none, text
 from gpu_profile.analysis.store.database import Database
@@ -151,11 +151,15 @@ def _measure_health(activity: Activity, report: str) -> Health:
 
 def _count_queued(ops: Ops) -> int:
     """Count the operations before the first of their stream whose call was recorded."""
-    rows, known = np.arange(len(ops.start)), ops.call != NO_CALL
-    streams, place = np.unique(ops.stream, return_inverse=True)
-    first = np.full(len(streams), len(rows))
-    np.minimum.at(first, place[known], rows[known])
-    return int(np.count_nonzero(rows < first[place]))
+    unknown = np.flatnonzero(ops.call == NO_CALL)
+    if not len(unknown):
+        return 0
+    known = np.flatnonzero(ops.call != NO_CALL)
+    code, streams = encode_column(ops.stream)
+    first = np.full(len(streams), len(ops.start))
+    rows = known[find_first_rows(code[known])]
+    first[code[rows]] = rows
+    return int(np.count_nonzero(unknown < first[code[unknown]]))
 
 
 def report_health(database: Database, activities: tuple[Activity, ...]) -> ReportHealth:

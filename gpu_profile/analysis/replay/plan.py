@@ -34,7 +34,6 @@ from gpu_profile.analysis.replay.edits.tensor_cores import use_tensor_cores
 from gpu_profile.analysis.replay.run.run_graph import RunGraph
 from gpu_profile.analysis.replay.run_replay import Replay
 from gpu_profile.analysis.replay.shadow import FACTORS, HIDDEN, Shadow
-from gpu_profile.analysis.replay.simulate import simulate
 from gpu_profile.analysis.replay.trials import Trial, try_changes
 from gpu_profile.analysis.replay.weights import Weights
 
@@ -177,16 +176,17 @@ def make_plan(replay: Replay, shadow: Shadow | None = None, most: int = MOST_ITE
 
     With a `shadow` the plan is of the program without the profiler.
     """
-    graph, weights, time = replay.graph, Weights.of(replay.graph), replay.graph.time
+    weights, time = Weights.of(replay.graph), replay.graph.time
     now, changes = replay.step_ms, list_changes(replay.graph)
     if shadow is not None:
         weights, now = shadow.weights, shadow.step_ms
-        time = simulate(graph, weights)
+        time = replay.simulate(weights)
     step_ms = now
     least, items, gains = LEAST_SHARE * now, list[PlanItem](), dict[str, float]()
     # One round more than items: it tells which alternatives of the last item still gain.
     for number in range(most + 1):
-        trials = list(try_changes(graph, weights, time, changes, least))
+        changes = items[-1].alternatives if number == most else changes
+        trials = list(try_changes(replay, weights, time, changes, least))
         useful = [trial for trial in trials if now - trial.step_ms >= least]
         if number:
             items[-1] = _drop_later(items[-1], [trial.change for trial in useful])

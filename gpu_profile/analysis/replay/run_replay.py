@@ -1,7 +1,7 @@
 """Prepare the replay of a run: join the ranks' graphs, and test the unchanged replay."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import numpy as np
@@ -37,15 +37,24 @@ class Replay:
 
     graph: RunGraph
     test: SelfTest
+    _times: dict[bytes, IntArray] = field(default_factory=dict)
+    """By Weights.digest: a plan, its shadow and the findings' costs ask for some of them twice."""
 
     @cached_property
     def step_ms(self) -> float:
         """The recorded step of the window's slowest rank."""
         return float(measure_steps(self.graph, self.graph.time).max()) / 1e6
 
+    def simulate(self, weights: Weights) -> IntArray:
+        """The time of each node with these weights; equal ones are replayed once."""
+        digest = weights.digest
+        if digest not in self._times:
+            self._times[digest] = simulate(self.graph, weights)
+        return self._times[digest]
+
     def predict_step(self, weights: Weights) -> float:
         """The step (ms) of the slowest rank with these weights."""
-        return float(measure_steps(self.graph, simulate(self.graph, weights)).max()) / 1e6
+        return float(measure_steps(self.graph, self.simulate(weights)).max()) / 1e6
 
 
 def prepare_replay(

@@ -10,8 +10,7 @@ from gpu_profile.analysis.arrays.types import IntArray
 from gpu_profile.analysis.replay.changes import Change
 from gpu_profile.analysis.replay.critical_path import CriticalPath, find_critical_path
 from gpu_profile.analysis.replay.run.run_graph import Edge, RunGraph
-from gpu_profile.analysis.replay.simulate import simulate
-from gpu_profile.analysis.replay.step_times import measure_steps
+from gpu_profile.analysis.replay.run_replay import Replay
 from gpu_profile.analysis.replay.weights import Weights
 
 
@@ -24,9 +23,10 @@ class Trial:
 
 
 def try_changes(
-    graph: RunGraph, weights: Weights, time: IntArray, changes: Sequence[Change], least_ms: float
+    replay: Replay, weights: Weights, time: IntArray, changes: Sequence[Change], least_ms: float
 ) -> Iterator[Trial]:
     """Replay the changes that the critical path holds."""
+    graph = replay.graph
     path = find_critical_path(graph, time, weights)
     slowed = _measure_slowed(graph, path, time)
     for change in changes:
@@ -35,9 +35,8 @@ def try_changes(
         # No change gains more than the path holds of it, and each replay takes 10 us an operation.
         if held and held / 1e6 >= least_ms:
             changed = change.apply(graph, weights)
-            after = simulate(graph, changed)
-            step = float(measure_steps(graph, after).max()) / 1e6
-            yield Trial(change, changed, after, step)
+            step_ms = replay.predict_step(changed)
+            yield Trial(change, changed, replay.simulate(changed), step_ms)
 
 
 def _measure_held(graph: RunGraph, path: CriticalPath, before: Weights, after: Weights) -> float:

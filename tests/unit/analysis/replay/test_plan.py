@@ -53,6 +53,15 @@ def test_each_change_takes_its_cause_away() -> None:
     assert predict_us(waiting, scale_kernels("conv", 0.5)) == 35
 
 
+def test_equal_weights_are_replayed_once() -> None:
+    graph = join(make_late_host())
+    replay, unchanged = make_replay(graph), Weights.of(graph)
+    without = remove_pauses()(graph, unchanged)
+    assert replay.simulate(without) is replay.simulate(remove_pauses()(graph, unchanged))
+    assert replay.simulate(unchanged).tolist() == graph.time.tolist()
+    assert replay.simulate(without).tolist() != graph.time.tolist()
+
+
 def make_tiny_kernels(in_row: int) -> RankGraph:
     """Each step: 16 launches of 10 us, of kernels of 2 us; one of 6 us follows each `in_row`."""
     calls, ops, now = list[Call](), list[Op](), 0
