@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from gpu_profile.analysis.activity.activity import COPY_TO_HOST, SYNC_NAME
+from gpu_profile.analysis.activity.activity import COMPUTE, COPY_TO_HOST, SYNC_NAME
 from gpu_profile.analysis.activity.idle.blocking_calls import STAGED_BYTES
 from gpu_profile.analysis.arrays.types import Flags, IntArray
 from gpu_profile.analysis.replay.changes import (
@@ -23,13 +23,16 @@ from gpu_profile.analysis.replay.rank.rank_graph import NONE
 from gpu_profile.analysis.replay.run.run_graph import Edge, RunGraph
 from gpu_profile.analysis.replay.weights import Weights
 
+TRUTH_BYTES = 1
+"""Of a truth value: a loss, a count or an index has two or more."""
+
 
 def remove_waits(ranks: Sequence[int] = ()) -> Apply:
     """Calls that wait for the GPU return at once. Large copies of pageable memory still wait: that
     is pin_copies().
 
-    A call that only waits is gone, and so is the small copy to the host that it waits for: the host
-    takes no time for them, and less for the work before them.
+    A call that only waits is gone, and so are the small copy to the host that it waits for and the
+    kernel of a test: the host takes no time for them, and less for the work before them.
     """
 
     def apply(graph: RunGraph, weights: Weights) -> Weights:
@@ -38,9 +41,10 @@ def remove_waits(ranks: Sequence[int] = ()) -> Apply:
         chosen[graph.ops.call[find_staged_copies(graph, ranks)]] = False
         weights = unblock_calls(graph, weights, np.flatnonzero(chosen))
         copies = _find_awaited_copies(graph, chosen)
-        reads = graph.ops.call[copies].astype(np.int64)
-        only_wait[reads] = chosen[reads] = True
-        weights = weights.with_work(copies, 0)
+        unread = np.r_[copies, _find_tests(graph, copies)]
+        issuing = graph.ops.call[unread].astype(np.int64)
+        only_wait[issuing] = chosen[issuing] = True
+        weights = weights.with_work(unread, 0)
         return _drop_calls(graph, weights, np.flatnonzero(only_wait & chosen))
 
     return apply
@@ -57,6 +61,22 @@ def _find_awaited_copies(graph: RunGraph, waits: Flags) -> IntArray:
     behind = np.minimum(call + 1, len(thread) - 1)
     is_awaited = waits[call] | (waits[behind] & (thread[behind] == thread[call]))
     return np.asarray(copies[is_awaited], np.int64)
+
+
+def _find_tests(graph: RunGraph, copies: IntArray) -> IntArray:
+    """The kernels that make a truth value for one of these copies, right before it: what
+    `if x.isnan().any()` asks for, nothing else reads.
+    """
+    ops, thread = graph.ops, graph.calls.thread
+    call = ops.call[copies[ops.bytes[copies] == TRUTH_BYTES]].astype(np.int64)
+    before = call[call > 0] - 1
+    before = before[thread[before] == thread[before + 1]]
+    launched = np.flatnonzero(choose_ops(graph) & (ops.call != NONE))
+    counts = np.bincount(ops.call[launched], minlength=len(thread))
+    is_test = np.zeros(len(thread), bool)
+    is_test[before[counts[before] == 1]] = True
+    launched = launched[ops.kind[launched] == COMPUTE]
+    return np.asarray(launched[is_test[ops.call[launched]]], np.int64)
 
 
 def _drop_calls(graph: RunGraph, weights: Weights, calls: IntArray) -> Weights:

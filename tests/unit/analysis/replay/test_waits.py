@@ -61,6 +61,29 @@ def test_a_value_that_nobody_reads_is_not_copied(size: int, left_us: int) -> Non
     assert predict_us(graph, remove_waits()) == pytest.approx(left_us, abs=0.5)
 
 
+def make_tests(size: int) -> RankGraph:
+    """Each step: a kernel of 20 us, a second one of 5, a copy of `size` bytes, and a wait for it.
+    Each call takes 5 us but for the wait.
+    """
+    calls, ops, returns = list[Call](), list[Op](), list[tuple[int, int]]()
+    for step in range(STEPS):
+        now, call = 40_000 * step, 4 * step
+        calls += [Call(now + at, now + at + 5_000, step) for at in (0, 5_000, 10_000)]
+        calls.append(Call(now + 15_000, now + 40_000, step, SYNC, waits=True))
+        ops.append(Op(now + 6_000, now + 26_000, call, step))
+        ops.append(Op(now + 27_000, now + 32_000, call + 1, step))
+        ops.append(Op(now + 33_000, now + 35_000, call + 2, step, COPY, bytes=size))
+        returns.append((3 * step + 2, call + 3))
+    return make_rank(calls, ops, returns)
+
+
+@pytest.mark.parametrize(("size", "left_us"), [(1, 22), (4, 27)])
+def test_a_kernel_that_makes_a_truth_value_goes_with_its_read(size: int, left_us: int) -> None:
+    """The kernel of 5 us goes only before a copy of one byte; 1 us stays before each operation."""
+    graph = join(make_tests(size))
+    assert predict_us(graph, remove_waits()) == pytest.approx(left_us, abs=0.5)
+
+
 def test_waits_come_before_the_cuda_graph_that_they_forbid() -> None:
     """Launches take 240 us of 384, waits the rest."""
     plan = make_plan(make_replay(join(make_timed_layers(15_000))))
