@@ -23,6 +23,7 @@ from gpu_profile.analysis.findings.diagnosed_report import (  # noqa: E402
     replay_parts,
 )
 from gpu_profile.analysis.findings.diagnosis import Diagnosis  # noqa: E402
+from gpu_profile.analysis.findings.finding import Finding  # noqa: E402
 from gpu_profile.analysis.findings.table import RULES  # noqa: E402
 from gpu_profile.analysis.replay.changes import combine  # noqa: E402
 from gpu_profile.analysis.replay.shadow import subtract_profiler  # noqa: E402
@@ -202,8 +203,13 @@ def _count_steps(diagnosis: Diagnosis) -> int:
 def _predict(
     facts: DiagnosedReport, diagnosis: Diagnosis, kinds: Sequence[str], control_ms: float
 ) -> float | None:
-    """The gain of a program's fix, which takes away all causes of these kinds that were found."""
+    """The gain of a program's fix, which takes away all causes of these kinds that were found.
+
+    Where the first is no bound, bounds are left out: a fix of a pause leaves the launches.
+    """
     causes = [finding for finding in diagnosis.findings if finding.kind in kinds]
+    if causes and not _is_bound(causes[0]):
+        causes = [cause for cause in causes if not _is_bound(cause)]
     edits = [RULES[cause.kind].edit(cause) for cause in causes]
     replay = replay_parts([facts])
     known = [edit.apply for edit in edits if edit]
@@ -212,6 +218,11 @@ def _predict(
     shadow = subtract_profiler(replay, control_ms)
     change = combine(known)
     return shadow.step_ms - replay.predict_step(change(replay.graph, shadow.weights))
+
+
+def _is_bound(finding: Finding) -> bool:
+    change = RULES[finding.kind].edit(finding)
+    return change is not None and change.is_bound
 
 
 def list_folders(words: Sequence[str], mode: str = "planted") -> Iterator[Path]:
