@@ -226,6 +226,23 @@ def test_the_module_with_most_tiny_kernels_is_named(tmp_path: Path) -> None:
     assert "rank 0: 100 % of them in h.*.norm" in tiny.evidence
 
 
+@pytest.mark.parametrize(("in_row", "is_found"), [(9, True), (4, False)])
+def test_few_tiny_kernels_are_told_where_they_are_launched_in_rows(
+    in_row: int, is_found: bool, tmp_path: Path
+) -> None:
+    """Each kernel of 30 us follows nine of 2 us, or four: 360 or 160 tiny ones a step."""
+    (rank,) = ranks_of(1)
+    for step in range(STEPS):
+        begin = rank.now
+        for number in range(40):
+            layer(rank, f"h.{number}.norm", 20, 2, kernels=in_row)
+            layer(rank, f"h.{number}.mlp", 4, 30, kernels=1)
+        rank.mark("step", begin, step)
+    with Database.open(rank.recording.save(tmp_path / "run.sqlite")) as database:
+        kinds = {finding.kind for finding in diagnose_reports(database).findings}
+    assert ("tiny_kernels" in kinds) is is_found
+
+
 def test_a_receive_for_a_step_that_was_not_recorded_counts_for_nobody(tmp_path: Path) -> None:
     (rank,) = ranks_of(1)
     for step in range(STEPS):

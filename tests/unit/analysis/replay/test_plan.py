@@ -75,9 +75,11 @@ def make_tiny_kernels(in_row: int) -> RankGraph:
 
 
 def test_tiny_kernels_are_fused_where_a_loop_launches_them_in_a_row() -> None:
-    """In rows of eight the kernels' 44 us are left of 180; single ones stay, so all 200 us do."""
+    """In rows of eight 34.2 us are left of 180: 0.7 of 2 us are taken off all kernels but the first
+    of a row. Single ones stay, so all 200 us do.
+    """
     in_row, single = (join(make_tiny_kernels(number)) for number in (8, 4))
-    assert predict_us(in_row, free_tiny_launches()) == 44
+    assert predict_us(in_row, free_tiny_launches()) == 34.2
     assert predict_us(single, free_tiny_launches()) == 200
 
 
