@@ -12,7 +12,7 @@ from gpu_profile.analysis.our_tables.step_sum import STEP_SUM
 from gpu_profile.analysis.our_tables.temporal_breakdown import TEMPORAL_BREAKDOWN
 from gpu_profile.analysis.page.events import RankPicture, budget_of, join_pictures
 from gpu_profile.analysis.page.sections.host_side import all_pictures
-from gpu_profile.analysis.page.timeline_data import Side, WaitsOf, encode_sides, waits_of
+from gpu_profile.analysis.page.timeline_data import Encoded, Side, WaitsOf, encode_sides, waits_of
 from gpu_profile.analysis.tables.analysis import Analysis
 from gpu_profile.table import Table
 
@@ -67,7 +67,7 @@ def make_side(name: str, answers: Sequence[Sequence[Any]], clock_error_ns: int) 
     return ComparedSide(name, ranks, waits, tables)
 
 
-def encode_aligned(sides: Sequence[ComparedSide], redact: Callable[[str], str]) -> tuple[str, str]:
+def encode_aligned(sides: Sequence[ComparedSide], redact: Callable[[str], str]) -> Encoded:
     """The timeline's data, with the second step of all runs at time 0 of its axis.
 
     The first one often holds warm-up.

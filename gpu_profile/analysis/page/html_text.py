@@ -45,8 +45,8 @@ from gpu_profile.analysis.page.sections.tables import (
     render_steps,
     table_list,
 )
-from gpu_profile.analysis.page.timeline_data import WaitsOf
-from gpu_profile.analysis.page.timeline_part import timeline_part
+from gpu_profile.analysis.page.timeline_data import Encoded, WaitsOf, timeline_data
+from gpu_profile.analysis.page.timeline_part import render_drawing
 from gpu_profile.analysis.scrub.redactor import Redactor
 from gpu_profile.errors import GpuProfileError
 from gpu_profile.table import Table
@@ -131,6 +131,7 @@ def render_page(data: PageData) -> str:
 
 def _render_parts(data: PageData, clean_text: Callable[[str], str]) -> tuple[str, ...]:
     """The parts below the navigation, from the findings to the facts of the run."""
+    encoded = _encode_timeline(data)  # first: a thread packs it beside the other parts
     tables = {name: redact_table(table, data.redactor) for name, table in data.tables.items()}
     is_alone = data.diagnosis.overview.is_alone
     refused = [clean_text(str(error)) for error in data.refused]
@@ -146,7 +147,7 @@ def _render_parts(data: PageData, clean_text: Callable[[str], str]) -> tuple[str
         flame(data.host, data.redactor, is_alone=is_alone),
         gpu_counters(data.counters, tables["gpu_metric_sum"]),
         gpu_memory(data.counters, tables["gpu_memory_sum"], is_alone),
-        _render_timeline(data),
+        _render_timeline(data, encoded),
         render_kernels(tables["cuda_gpu_kern_sum"], _redact_remarks(data), is_alone),
         render_collectives(tables["comm_sum"], redact_table(data.sizes, data.redactor), is_alone),
         table_list([(tables[analysis.name], what) for analysis, what in FOLDED]),
@@ -165,20 +166,24 @@ def _describe_ranks(data: PageData) -> str:
     return f"{ranks}, {seen}" if seen else ranks
 
 
-def _render_timeline(data: PageData) -> str:
+def _encode_timeline(data: PageData) -> Encoded:
+    def redact_name(name: str) -> str:
+        return data.redactor.text(shorten(name))
+
+    return timeline_data(data.ranks, data.waits, redact_name, data.windows, data.paths)
+
+
+def _render_timeline(data: PageData, encoded: Encoded) -> str:
     if not data.ranks:
         return render_section(
             "timeline", "Timeline", "Neither GPU work nor NVTX ranges in these reports."
         )
 
-    def redact_name(name: str) -> str:
-        return data.redactor.text(shorten(name))
-
     intro = (
         "Drag to move, double-click or Ctrl + wheel to zoom, or use the keys: arrows, +, -, 0. "
         "A bin's height is the part of it that was busy; thin lines are the steps."
     )
-    drawing = timeline_part(data.ranks, data.waits, redact_name, data.windows, data.paths)
+    drawing = render_drawing(data.ranks, encoded, data.paths)
     return render_section("timeline", "Timeline", intro, drawing)
 
 

@@ -6,6 +6,7 @@ deflate compresses the planes well, and numpy and a browser split them quickly.
 
 import base64
 import zlib
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -31,9 +32,18 @@ class Packer:
         self._size += len(part)
         return place
 
-    def base64(self) -> str:
-        """The block in base64, deflated without a header ("deflate-raw" of DecompressionStream)."""
-        # -15: zlib's way to say "without header"; 6 is its own default.
-        packer = zlib.compressobj(6, zlib.DEFLATED, -15)
-        packed = packer.compress(b"".join(self._parts)) + packer.flush()
-        return base64.b64encode(packed).decode()
+    def start_packing(self) -> Future[str]:
+        """The block in base64, deflated without a header ("deflate-raw" of DecompressionStream).
+
+        A thread packs it, without the GIL: 25 MB take 0.13 s, as long as the page's other parts.
+        """
+        pool = ThreadPoolExecutor(1)
+        packed = pool.submit(_pack, b"".join(self._parts))
+        pool.shutdown(wait=False)
+        return packed
+
+
+def _pack(block: bytes) -> str:
+    # -15: zlib's way to say "without header"; 6 is its own default.
+    packer = zlib.compressobj(6, zlib.DEFLATED, -15)
+    return base64.b64encode(packer.compress(block) + packer.flush()).decode()

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
@@ -59,6 +60,8 @@ _NO_PATHS: PathOf = {}
 _NO_WAITS = RankWaits(np.empty(0, np.int64), np.empty(0, np.int64))
 Edges: TypeAlias = Sequence[tuple[int, int, int]]
 """(number, start, end) of the windows."""
+Encoded: TypeAlias = tuple[str, Future[str]]
+"""The timeline's facts, and its block, which a thread packs."""
 WaitsOf: TypeAlias = Mapping[tuple[int, int], RankWaits]
 """The waits by (rank, device)."""
 
@@ -93,7 +96,7 @@ def timeline_data(
     redact: Callable[[str], str],
     windows: Edges = (),
     paths: PathOf = _NO_PATHS,
-) -> tuple[str, str]:
+) -> Encoded:
     """(facts as JSON, the block in base64). Times are ns from the earliest operation."""
     origin = min((rank.start for rank in ranks), default=0)
     return encode_sides([Side("", ranks, waits, origin, paths)], redact, windows, origin)
@@ -101,7 +104,7 @@ def timeline_data(
 
 def encode_sides(
     sides: Sequence[Side], redact: Callable[[str], str], windows: Edges, origin: int
-) -> tuple[str, str]:
+) -> Encoded:
     """(facts, block) of timeline_data() for runs whose clocks begin at their own `origin`; `origin`
     is the time of the axis there. Ranks of one number stand together.
     """
@@ -137,7 +140,7 @@ def encode_sides(
     }
     facts["short"] = _shorten(list(names.known))
     facts["function"] = _name_functions(list(names.known))
-    return json.dumps(facts, separators=(",", ":")), packer.base64()
+    return json.dumps(facts, separators=(",", ":")), packer.start_packing()
 
 
 def _encode_rank(

@@ -1,33 +1,15 @@
 """The HTML of the timeline: its controls, its canvas, and its data."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from gpu_profile.analysis.page.events import GPU_LANES, RankPicture
 from gpu_profile.analysis.page.parts import render_legend, render_tag, render_text
 from gpu_profile.analysis.page.path_rows import PathOf
-from gpu_profile.analysis.page.timeline_data import (
-    MOST_NAMES,
-    Edges,
-    WaitsOf,
-    is_on_gpus,
-    timeline_data,
-)
+from gpu_profile.analysis.page.timeline_data import MOST_NAMES, Encoded, is_on_gpus
 from gpu_profile.printable import name_program
 
 
-def timeline_part(
-    ranks: Sequence[RankPicture],
-    waits: WaitsOf,
-    redact: Callable[[str], str],
-    windows: Edges = (),
-    paths: PathOf | None = None,
-) -> str:
-    """The HTML of the timeline: its controls, its canvas, and its data."""
-    data = timeline_data(ranks, waits, redact, windows, paths or {})
-    return render_drawing(ranks, data, paths or {})
-
-
-def render_drawing(ranks: Sequence[RankPicture], data: tuple[str, str], paths: PathOf) -> str:
+def render_drawing(ranks: Sequence[RankPicture], data: Encoded, paths: PathOf) -> str:
     """The HTML of the timeline of these ranks, whose `data` are encoded."""
     facts, block = data
     return (
@@ -36,7 +18,7 @@ def render_drawing(ranks: Sequence[RankPicture], data: tuple[str, str], paths: P
         + _DRAWING
         + _format_note(ranks, paths)
         + _render_data("application/json", "facts", facts)
-        + _render_data("text/plain", "data", block)
+        + _render_data("text/plain", "data", block.result())
     )
 
 

@@ -16,7 +16,7 @@ from gpu_profile.analysis.page.timeline_data import (
     _cut,
     timeline_data,
 )
-from gpu_profile.analysis.page.timeline_part import timeline_part
+from gpu_profile.analysis.page.timeline_part import render_drawing
 from gpu_profile.analysis.scrub.redactor import Redactor
 from gpu_profile.table import Column, Table
 
@@ -72,9 +72,9 @@ def test_the_timeline_lists_so_many_names(names: int, listed: int) -> None:
         steps_end=none,
         total_events=names,
     )
-    facts = json.loads(timeline_data([picture], {}, str)[0])
+    encoded = timeline_data([picture], {}, str)
+    facts = json.loads(encoded[0])
     assert len(facts["names"]) == listed
     assert (facts["names"][-1] == OTHER_NAMES) == (names > MOST_NAMES)
-    assert ("names beyond the first 20,000" in timeline_part([picture], {}, str)) == (
-        names > MOST_NAMES
-    )
+    drawing = render_drawing([picture], encoded, {})
+    assert ("names beyond the first 20,000" in drawing) == (names > MOST_NAMES)

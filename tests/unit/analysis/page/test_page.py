@@ -234,7 +234,7 @@ def test_columns_are_packed_as_planes() -> None:
     packer = Packer()
     assert packer.add(np.array([1, 256, 65536])) == [0, 3, 3]
     assert packer.add(np.empty(0, np.int64)) == [9, 0, 1]
-    assert len(packer.base64()) > 0
+    assert len(packer.start_packing().result()) > 0
 
 
 def test_the_policy_lets_only_the_pages_own_scripts_run(html: str) -> None:
