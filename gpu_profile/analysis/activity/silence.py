@@ -66,10 +66,12 @@ def _list_marks(activity: Activity) -> Iterator[tuple[str, IntArray, IntArray]]:
 
 
 def _judge(activity: Activity, what: str, begin: IntArray, name: IntArray) -> Silence | None:
-    launched = np.sort(activity.launched)
-    behind = begin > launched[-1]
-    worked = np.diff(np.searchsorted(launched, np.r_[begin, FOREVER]))[~behind] > 0
+    behind = begin > activity.launched.max()
     silent = int(np.count_nonzero(behind))
+    if not silent:
+        return None  # as mostly: the sort takes 0.07 s of a million launches
+    launched = np.sort(activity.launched)
+    worked = np.diff(np.searchsorted(launched, np.r_[begin, FOREVER]))[~behind] > 0
     if silent <= _allow(activity, len(begin), len(worked)):
         return None
     if not len(worked) or np.mean(worked) < NEARLY_ALL:
