@@ -1,6 +1,6 @@
 """CPU seconds by file of tests, with those of the programs that the tests start.
 
-    .venv/bin/python -m pytest -p bench.cpu_by_file --numprocesses=auto --dist=worksteal tests/unit
+    .venv/bin/python -m pytest -p bench.cpu_by_file -p tests.forked_workers --forks=auto tests/unit
     .venv/bin/python -m pytest -p bench.cpu_by_file --cpu-by=test --engines tests/live/registry
 
 A plugin of pytest. Seconds of CPU can be compared on a machine that others use too; seconds of wall
@@ -75,7 +75,7 @@ def pytest_runtest_teardown(item: pytest.Item) -> Generator[None, None, None]:
 
 
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:
-    """Add the seconds, where pytest-xdist has processes in the one that starts them."""
+    """Add the seconds, where there are processes of tests in the one that starts them."""
     if report.when == "teardown":
         seconds = dict(report.user_properties).get("cpu_s", 0.0)
         assert isinstance(seconds, float)

@@ -32,11 +32,3 @@ def short_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """
     base = tmp_path_factory.getbasetemp()
     return make_short_run((base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "short")
-
-
-@pytest.hookimpl(optionalhook=True)
-def pytest_xdist_auto_num_workers() -> int:
-    """Three processes for two CPUs: a quarter of the tests' time is waiting, such as for a grace
-    period. Each process takes 2 s of CPU to import and to collect the tests, 5 without bytecode.
-    """
-    return (3 * (os.cpu_count() or 1) + 1) // 2

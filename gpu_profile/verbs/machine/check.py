@@ -14,8 +14,7 @@ from gpu_profile.process import find_program
 from gpu_profile.settings.places import ROOT
 
 _SHELL = ("actions", "inv", ".ci", "Container-Root", "tests/image", "tests/live")
-# Unit tests differ much in length: a process that is done takes tests of another.
-_PARALLEL = ("--numprocesses=auto", "--dist=worksteal")
+_PARALLEL = ("-p", "tests.forked_workers", "--forks=auto")
 _SIDE_BY_SIDE = ("--numprocesses=auto", "--dist=loadscope", "--no-loadscope-reorder")
 """For pytest-xdist. tests/live/conftest.py says in how many processes live tests run, and which of
 them run one after the other."""

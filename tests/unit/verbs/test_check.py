@@ -14,7 +14,7 @@ UNIT, LIVE = "pytest tests/unit tests/fuzz", "pytest tests/image tests/live"
 def test_unit_tests_run_on_all_cpus_and_tests_of_engines_by_their_groups() -> None:
     commands = list_test_commands(("docker",), ("-k", "slurm"), live=False)
     assert list(commands) == [UNIT, LIVE]
-    assert "--numprocesses=auto" in commands[UNIT].argv
+    assert "--forks=auto" in commands[UNIT].argv
     assert {"--numprocesses=auto", "--dist=loadscope"} <= set(commands[LIVE].argv)
     for name in (UNIT, LIVE):
         assert commands[name].argv[-3:] == ("--require=docker", "-k", "slurm")
@@ -35,12 +35,12 @@ def test_tests_of_engines_run_where_asked_for_and_are_named_where_not() -> None:
     ("words", "processes"),
     [
         (("tests/unit/test_process.py::test_a_name",), ()),
-        (("tests/unit", "-x"), ("--numprocesses=auto", "--dist=worksteal")),
-        (("tests/unit/verbs", "tests/fuzz"), ("--numprocesses=auto", "--dist=worksteal")),
-        (("tests/unit/test_process.py", "tests/unit/test_job.py"), ("--numprocesses=auto",)),
+        (("tests/unit", "-x"), ("--forks=auto",)),
+        (("tests/unit/verbs", "tests/fuzz"), ("--forks=auto",)),
+        (("tests/unit/test_process.py", "tests/unit/test_job.py"), ("--forks=auto",)),
         (("tests/live/ssh",), ("--numprocesses=auto", "--dist=loadscope")),
         (("tests/unit", "tests/live/ssh"), ("--numprocesses=auto", "--dist=loadscope")),
-        (("-m", "drawn", "tests/fuzz", "--numprocesses=0"), ("--numprocesses=auto",)),
+        (("-m", "drawn", "tests/fuzz", "--forks=0"), ("--forks=auto",)),
     ],
 )
 def test_files_and_folders_are_the_whole_selection_and_folders_run_on_all_cpus(
@@ -51,7 +51,8 @@ def test_files_and_folders_are_the_whole_selection_and_folders_run_on_all_cpus(
     head, chosen = commands["pytest"].argv[: -len(words)], commands["pytest"].argv[-len(words) :]
     assert chosen == words
     assert set(processes) <= set(head)
-    assert bool(processes) is any(word.startswith("--numprocesses") for word in head)
+    several = ("--forks", "--numprocesses")
+    assert bool(processes) is any(word.startswith(several) for word in head)
 
 
 @pytest.mark.parametrize(
