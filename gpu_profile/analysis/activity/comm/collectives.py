@@ -154,10 +154,12 @@ def _find_shift(first: Lane, lane: Lane, clock_error_ns: int) -> int | None:
         if not is_judged.all():
             meet |= ~_SYMMETRIC[kind]
         alike = meet & (first.name[rows] == lane.name[other])
+        if alike.mean() < MATCH_SHARE:
+            continue
         ends = first.end[rows][is_judged], lane.end[other][is_judged]
         lengths = ends[0] - first.start[rows][is_judged], ends[1] - lane.start[other][is_judged]
         spread = float(np.median(np.abs(ends[0] - ends[1])))
-        if alike.mean() >= MATCH_SHARE and spread <= _compute_tolerance(*lengths) + clock_error_ns:
+        if spread <= _compute_tolerance(*lengths) + clock_error_ns:
             return shift
     return None
 
