@@ -16,7 +16,7 @@ from gpu_profile.analysis.findings.finding import SHOWN_MS, Finding, format_rank
 from gpu_profile.analysis.findings.table import RULES
 from gpu_profile.analysis.findings.view import View
 from gpu_profile.analysis.replay.changes import Apply, Change, combine
-from gpu_profile.analysis.replay.edits.causes import LEAST_SHARE, PAUSES
+from gpu_profile.analysis.replay.edits.causes import LEAST_SHARE, LONE_PAUSES, PAUSES
 from gpu_profile.analysis.replay.plan import ALIKE, Plan
 from gpu_profile.analysis.replay.run_replay import Replay
 from gpu_profile.analysis.replay.shadow import FACTORS, Shadow, scale_host
@@ -181,7 +181,7 @@ class _Gains:
         """The gain with pauses that are rarer than the replayed steps."""
         pauses = self._rare.pauses
         ranks = [rank for rank in finding.payers or finding.ranks if rank in pauses]
-        if change != PAUSES or not ranks:
+        if change not in (PAUSES, LONE_PAUSES) or not ranks:
             return gain
         return float(np.mean([pauses[rank].correct(gain) for rank in ranks]))
 

@@ -7,6 +7,7 @@ from gpu_profile.analysis.replay.edits.calls import (
     free_tiny_launches,
     pin_copies,
     remove_allocations,
+    remove_pauses,
 )
 from gpu_profile.analysis.replay.edits.gpu_work import balance_compute, scale_communication
 from gpu_profile.analysis.replay.edits.host_work import describe_served_copies, remove_host_work
@@ -24,6 +25,8 @@ PAUSES = Change(
     ("idle", "compile", "cpu_straggler"),
     describe=describe_served_copies,
 )
+LONE_PAUSES = Change("host pauses alone", remove_pauses(), PAUSES.kinds)
+"""Without copies: what loads data, compiles or is late works on nothing that came from the GPU."""
 TINY_LAUNCHES = Change(
     "launches of tiny kernels", free_tiny_launches(), ("tiny_kernels",), is_bound=True
 )

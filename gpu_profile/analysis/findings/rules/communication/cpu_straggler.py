@@ -28,7 +28,7 @@ from gpu_profile.analysis.findings.idle_time import list_places, waits_for_data
 from gpu_profile.analysis.findings.rule import FindingRow, FindingRule
 from gpu_profile.analysis.findings.view import View
 from gpu_profile.analysis.replay.changes import Change
-from gpu_profile.analysis.replay.edits.causes import PAUSES
+from gpu_profile.analysis.replay.edits.causes import LONE_PAUSES
 from gpu_profile.analysis.store.database import Database
 
 CONSTANCY = 0.6
@@ -231,7 +231,7 @@ def _explains(_stragglers: Sequence[Finding], other: Finding) -> bool:
 
 def _edit(finding: Finding) -> Change | None:
     """The waits of the others are pauses, too, and end with the late rank's."""
-    return None if finding.cause == "compute" else PAUSES
+    return None if finding.cause == "compute" else LONE_PAUSES
 
 
 RULE = FindingRule(

@@ -22,7 +22,7 @@ from gpu_profile.analysis.findings.view import View
 from gpu_profile.analysis.host.compilations import find_compilations
 from gpu_profile.analysis.host.pauses import Compilation, list_compilations
 from gpu_profile.analysis.host.stacks import load_stacks
-from gpu_profile.analysis.replay.edits.causes import PAUSES
+from gpu_profile.analysis.replay.edits.causes import LONE_PAUSES
 from gpu_profile.analysis.store.database import Database
 from gpu_profile.analysis.store.schema import process_of
 
@@ -171,7 +171,7 @@ RULE = FindingRule(
     explains=_explains,
     needs_all_kernels=True,
     time_ms=lambda view, _: _idle_ms(view),
-    edit=lambda _finding: PAUSES,
+    edit=lambda _finding: LONE_PAUSES,
     rows=(
         FindingRow(
             causes=("recompilation",),

@@ -18,7 +18,7 @@ from gpu_profile.analysis.findings.places import find_longest_gap
 from gpu_profile.analysis.findings.rule import FindingRow, FindingRule, collect_nothing
 from gpu_profile.analysis.findings.view import RankView
 from gpu_profile.analysis.replay.changes import Change
-from gpu_profile.analysis.replay.edits.causes import PAUSES
+from gpu_profile.analysis.replay.edits.causes import LONE_PAUSES, PAUSES
 
 STALLED = f"idle_{CAUSES[STALL]}"
 SHORTER = tuple(f"idle_{CAUSES[cause]}" for cause in (LAUNCH, SYNC))
@@ -147,7 +147,7 @@ def _queued_evidence(views: Sequence[RankView]) -> tuple[str, ...]:
 
 def _edit(finding: Finding) -> Change | None:
     """What else the GPU waits for where its operations were queued, nobody knows."""
-    return None if finding.cause == "queued" else PAUSES
+    return {"queued": None, "data": LONE_PAUSES}.get(finding.cause, PAUSES)
 
 
 RULE = FindingRule(
