@@ -141,8 +141,7 @@ def _scale_pauses_to(replay: Replay, factor: float, control_ms: float) -> Shadow
     graph = replay.graph
     weights = scale_host(graph, Weights.of(graph), factor)
     step_ms = replay.predict_step(weights)
-    pauses_ms = step_ms - replay.predict_step(remove_pauses()(graph, weights))
-    if pauses_ms < LEAST_PAUSES * step_ms:
+    if not _has_pauses(replay, weights, step_ms):
         return None
     low, high = (LEAST_FACTOR, 1.0) if step_ms > control_ms else (1.0, MOST_LONGER)
     for _ in range(PAUSE_ROUNDS):
@@ -158,13 +157,22 @@ def _scale_pauses_to(replay: Replay, factor: float, control_ms: float) -> Shadow
     return Shadow(factor, step_ms, longer, pause_factor=high)
 
 
+def _has_pauses(replay: Replay, weights: Weights, step_ms: float) -> bool:
+    """Whether the pauses are LEAST_PAUSES of this step."""
+    without_ms = replay.predict_step(remove_pauses()(replay.graph, weights))
+    return step_ms - without_ms >= LEAST_PAUSES * step_ms
+
+
 def _leave_pauses(replay: Replay, control_ms: float, least_ms: float) -> Shadow | None:
     """The program without its pauses, where a faster host takes the control's time only so (within
-    NEAR); else None. `least_ms`: what the fastest host takes with them.
+    NEAR); else None, and where the step has few. `least_ms`: what the fastest host takes with them.
 
     Such pauses were in the recorded steps alone: a first use of each shape, a buffer of nsys.
     """
     graph, weights = replay.graph, Weights.of(replay.graph)
+
+    if not _has_pauses(replay, scale_host(graph, weights, LEAST_FACTOR), least_ms):
+        return None
 
     def scale(factor: float) -> Weights:
         host = min(factor, TYPICAL_FACTOR)

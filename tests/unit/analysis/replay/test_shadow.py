@@ -154,6 +154,18 @@ def test_pauses_that_the_control_cannot_hold_were_in_the_recorded_steps_alone() 
     assert (shadow.factor, shadow.pause_factor) == (TYPICAL_FACTOR, 0)
 
 
+def test_few_pauses_are_not_left_out_for_a_control_that_is_a_little_shorter() -> None:
+    """Of 60 us, 10 are the pause and 50 wait for the GPU: 4 us less are no sign of the pause."""
+    calls, ops, returns = list[Call](), list[Op](), list[tuple[int, int]]()
+    for step in range(8):
+        now = 60_000 * step + 10_000
+        calls.append(Call(now, now + 2_000, step, silent=10_000))
+        calls.append(Call(now + 2_000, now + 50_000, step, SYNC, waits=True))
+        ops.append(Op(now + 3_000, now + 47_000, 2 * step, step))
+        returns.append((step, 2 * step + 1))
+    assert subtract(make_rank(calls, ops, returns), 50).pause_factor == 1
+
+
 def test_without_pauses_none_explains_a_shorter_control() -> None:
     assert subtract(make_busy_host(30_000), 28).pause_factor == 1
 
