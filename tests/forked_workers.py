@@ -8,6 +8,7 @@ test and ends the run.
 
 import os
 import struct
+import sys
 import tempfile
 import traceback
 from collections import defaultdict
@@ -65,6 +66,8 @@ def pytest_runtestloop(session: pytest.Session) -> bool | None:
     session.config._tmp_path_factory.getbasetemp()  # type: ignore[attr-defined]
     with tempfile.TemporaryFile(buffering=0) as queue:
         write_units(queue, session)
+        if forked := sys.modules.get("tests.forked"):  # a test that was collected uses it
+            forked.share_server()
         forks = [start_fork(session, number, queue) for number in range(count)]
         try:
             relay_messages(session, forks, queue)
