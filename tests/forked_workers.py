@@ -23,8 +23,9 @@ import pytest
 from gpu_profile.signals import make_child_hook
 from tests.fork_server import exit_fast
 
-UNIT = 8
-"""The most tests of a unit, unless they share a fixture: a long file is shared among the forks."""
+UNIT = 16
+"""The most tests of a unit, unless they share a fixture: a long file is shared among the forks. In
+smaller units fewer tests find what another of their file has read and cached."""
 POLL_S = 1.0
 """A child of a dead fork holds the pipe open, so that its end is not seen there."""
 _ENDS = struct.Struct("II")  # of a unit: its first test, and the one behind its last
