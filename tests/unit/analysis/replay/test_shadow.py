@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 
+from gpu_profile.analysis.activity.activity import COPY
 from gpu_profile.analysis.replay.edits.calls import remove_allocations, remove_pauses
 from gpu_profile.analysis.replay.plan import make_plan
 from gpu_profile.analysis.replay.rank.rank_graph import RankGraph
@@ -77,7 +78,7 @@ def test_a_control_that_the_host_cannot_reach_is_approached() -> None:
 
 def test_allocations_explain_a_control_that_no_other_work_of_the_host_does() -> None:
     """Each step: cudaMalloc takes 100 us, a launch 10; of a call 20 us at most are the profiler's,
-    which leaves 86 us.
+    which leaves 86 us. A control that is longer has longer ones, too.
     """
     calls, ops = list[Call](), list[Op]()
     for step in range(8):
@@ -87,7 +88,30 @@ def test_allocations_explain_a_control_that_no_other_work_of_the_host_does() -> 
         ops.append(Op(now + 111_000, now + 116_000, 2 * step + 1, step))
     rank = make_rank(calls, ops)
     assert subtract(rank, 80).step_ms == pytest.approx(0.08, rel=0.02)
+    assert subtract(rank, 150).step_ms == pytest.approx(0.15, rel=0.02)
     assert subtract(rank, 10).step_ms == pytest.approx(0.086, rel=0.02)
+
+
+def make_staged_copy(size: int) -> RankGraph:
+    """Each step: a launch, a kernel of 38 us, and a copy of this size, 60 us, that blocks."""
+    calls, ops, returns = list[Call](), list[Op](), list[tuple[int, int]]()
+    for step in range(8):
+        now = 110_000 * step
+        calls.append(Call(now, now + 10_000, step))
+        calls.append(Call(now + 10_000, now + 110_000, step, waits=True))
+        ops.append(Op(now + 11_000, now + 49_000, 2 * step, step))
+        ops.append(Op(now + 50_000, now + 110_000, 2 * step + 1, step, COPY, bytes=size))
+        returns.append((2 * step + 1, 2 * step + 1))
+    return make_rank(calls, ops, returns)
+
+
+def test_copies_that_the_driver_stages_explain_a_control_that_the_host_does_not() -> None:
+    """A launch of 10 us takes 6.5 without the profiler, a kernel 38: of 80 us 33 are the copy's."""
+    shadow = subtract(make_staged_copy(1_000_000), 80)
+    assert shadow.step_ms == pytest.approx(0.08, rel=0.02)
+    assert shadow.factor == TYPICAL_FACTOR
+    assert subtract(make_staged_copy(1_000), 80).step_ms > 0.1
+    assert subtract(make_staged_copy(1_000_000), 30).step_ms > 0.1
 
 
 def make_late_returns(before_wait: int) -> RankGraph:
