@@ -8,6 +8,7 @@ test and ends the run.
 
 import os
 import struct
+import sys
 import tempfile
 import traceback
 from collections import defaultdict
@@ -22,8 +23,9 @@ import pytest
 from gpu_profile.signals import make_child_hook
 from tests.fork_server import exit_fast
 
-UNIT = 8
-"""The most tests of a unit, unless they share a fixture: a long file is shared among the forks."""
+UNIT = 16
+"""The most tests of a unit, unless they share a fixture: a long file is shared among the forks. In
+smaller units fewer tests find what another of their file has read and cached."""
 POLL_S = 1.0
 """A child of a dead fork holds the pipe open, so that its end is not seen there."""
 _ENDS = struct.Struct("II")  # of a unit: its first test, and the one behind its last
@@ -65,6 +67,8 @@ def pytest_runtestloop(session: pytest.Session) -> bool | None:
     session.config._tmp_path_factory.getbasetemp()  # type: ignore[attr-defined]
     with tempfile.TemporaryFile(buffering=0) as queue:
         write_units(queue, session)
+        if forked := sys.modules.get("tests.forked"):  # a test that was collected uses it
+            forked.share_server()
         forks = [start_fork(session, number, queue) for number in range(count)]
         try:
             relay_messages(session, forks, queue)

@@ -4,6 +4,7 @@
 clone's tasks.py.
 """
 
+import gc
 import io
 import os
 import runpy
@@ -45,6 +46,9 @@ def _run(program: Callable[[], object]) -> NoReturn:
         sys.stdout.flush()
     except OSError as error:
         code = code or _end_output(error)
+    # Python's last collections of garbage walk all objects: 0.05 s for the modules of a verb that
+    # reads, and 0.08 s after a page.
+    gc.freeze()
     sys.exit(code)
 
 

@@ -50,6 +50,16 @@ def test_the_command_says_its_version(tmp_path: Path) -> None:
     assert run_console("--version", directory=tmp_path).stdout == f"gpu-profile {__version__}\n"
 
 
+def test_the_end_collects_no_garbage_among_what_was_loaded(tmp_path: Path) -> None:
+    script = tmp_path / "gpu-profile"
+    script.write_text(
+        "import atexit, gc\nfrom gpu_profile.cli.start import main\n"
+        "atexit.register(lambda: print(gc.get_freeze_count() > 1_000))\nmain()\n"
+    )
+    ended = run_python((str(script), "--version"), tmp_path, make_environment(tmp_path))
+    assert ended.stdout.splitlines()[1:] == ["True"]
+
+
 def test_help_has_the_options_that_mean_something(tmp_path: Path) -> None:
     shown = run_console("--help", directory=tmp_path).stdout
     assert shown.startswith("Usage: gpu-profile VERB [flags] [-- COMMAND]\n")

@@ -1,6 +1,7 @@
 """One process, a pool, and a pool whose workers die: the same tables, the same refusals."""
 
 import asyncio
+import gc
 import os
 import signal
 import sys
@@ -43,6 +44,10 @@ def read_huge_pages(_database: Database, _scope: Scope) -> list[str]:
     return [line for line in lines if line.startswith("THP_enabled")]
 
 
+def has_frozen(_database: Database, _scope: Scope) -> bool:
+    return gc.get_freeze_count() > 10_000
+
+
 def count_or_die(database: Database, scope: Scope) -> tuple[str, int]:
     if "rank2" in database.path.name:
         os.kill(os.getpid(), signal.SIGKILL)
@@ -70,6 +75,11 @@ def test_small_reports_are_read_in_this_process(short_run: Path) -> None:
     sources = [ReportSource(f"{short_run}/rank{rank}.sqlite") for rank in range(4)]
     process = Analysis("process", lambda _database, _scope: os.getpid(), listed)
     assert collect_partials(sources, [process]) == [[os.getpid()]] * 4
+
+
+def test_workers_collect_no_garbage_among_loaded_modules() -> None:
+    frozen = Analysis("frozen", has_frozen, listed)
+    assert collect_partials(FOUR[:2], [frozen], workers=2) == [[True]] * 2
 
 
 def test_workers_use_no_huge_pages() -> None:
