@@ -1,11 +1,12 @@
 """CPU seconds by file of tests, with those of the programs that the tests start.
 
-    .venv/bin/python -m pytest -p bench.cpu_by_file -p tests.forked_workers --forks=auto tests/unit
+    .venv/bin/python -m pytest -p bench.cpu_by_file --numprocesses=auto --dist=worksteal tests/unit
     .venv/bin/python -m pytest -p bench.cpu_by_file --cpu-by=test --engines tests/live/registry
 
 A plugin of pytest. Seconds of CPU can be compared on a machine that others use too; seconds of wall
-time cannot. --engines adds those of engines, clusters and their containers, which are right where
-one test runs at a time.
+time cannot. The forks of tests/forked_workers.py share a server, whose CPU would be no test's, so
+these processes are those of pytest-xdist. --engines adds the seconds of engines, clusters and their
+containers, which are right where one test runs at a time.
 """
 
 import collections
