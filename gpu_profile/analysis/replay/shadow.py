@@ -80,12 +80,13 @@ def _take_typical(replay: Replay) -> Shadow:
 def subtract_profiler(replay: Replay, control_ms: float) -> Shadow:
     """Scale the host's delays so that the unchanged replay gives a step of `control_ms`.
 
-    Where a factor within FACTORS does not, the profiler is not all of the difference: the nearest
-    of them is its part, and the rest is the host's pauses. Where a step has few pauses, and in
-    reports of other profilers, the factor is any from LEAST_FACTOR to 1. Where no factor reaches
-    the control, it is TYPICAL_FACTOR, and the rest is calls that allocate, pauses that were longer
-    or in the recorded steps alone, or copies that the driver stages. Calls that allocate also
-    explain a control that is longer than the recorded step.
+    The factor is the largest that does. Less than the least of FACTORS is not the profiler's doing:
+    then the host takes that part, and the rest is its pauses, which were longer when it was
+    recorded. Where a step has few pauses, and in reports of other profilers, the factor is any from
+    LEAST_FACTOR to 1. Where no factor reaches the control, it is TYPICAL_FACTOR, and the rest is
+    calls that allocate, pauses that were longer or in the recorded steps alone, or copies that the
+    driver stages. A control that is longer than the recorded step has longer pauses, or calls that
+    allocate.
     """
     graph, weights = replay.graph, Weights.of(replay.graph)
     least_ms = replay.predict_step(scale_host(graph, weights, LEAST_FACTOR))
@@ -97,11 +98,11 @@ def subtract_profiler(replay: Replay, control_ms: float) -> Shadow:
         if shadow:
             return shadow
     host = _scale_host_to(replay, control_ms, least_ms)
-    low, high = FACTORS if _is_calibrated(replay) else (LEAST_FACTOR, 1.0)
+    least = min(FACTORS) if _is_calibrated(replay) else LEAST_FACTOR
     is_longer = replay.step_ms < (1 - ALIKE) * control_ms
-    if low <= host.factor <= high and not is_longer:
+    if host.factor >= least and not is_longer:
         return host
-    nearest = min(high, max(low, host.factor))
+    nearest = max(least, host.factor)
     shadow = _scale_pauses_to(replay, nearest, control_ms)
     if not shadow and is_longer:
         shadow = _scale_driver_to(replay, scale_allocations, nearest, control_ms)

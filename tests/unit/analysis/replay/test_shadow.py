@@ -145,19 +145,18 @@ def test_memory_that_a_pool_gives_back_explains_a_control() -> None:
 
 
 def test_a_control_that_is_longer_than_the_recorded_step_has_longer_pauses() -> None:
-    """A pause of 50 us and a launch of 10, which takes 7.9 without the profiler: of a control of
-    110 us, 102.1 are the pause. Without it the kernels of 20 us set the step.
+    """A pause of 50 us and a launch of 10: of a control of 110 us, 100 are the pause. Without it
+    the kernels of 20 us set the step.
     """
-    graph = join(make_late_host_of_nsys())
+    graph = join(make_late_host())
     replay = Replay(graph, SelfTest(0.0))
     shadow = subtract_profiler(replay, 0.11)
-    assert shadow.factor == 0.79
+    assert shadow.factor == 1
     assert shadow.step_ms == pytest.approx(0.11, rel=0.02)
-    assert shadow.pause_factor == pytest.approx(2.04, abs=0.01)
+    assert shadow.pause_factor == pytest.approx(2, abs=0.01)
     assert replay.predict_step(remove_pauses()(graph, shadow.weights)) == pytest.approx(0.02)
     (head, *_) = make_plan(replay, shadow).to_lines()
-    assert "0.06 ms recorded, 0.11 without the profiler: there the host's work takes 79 %" in head
-    assert "and the host's pauses are 2.0 times as long" in head
+    assert "0.06 ms recorded, 0.11 without the profiler: there the host's pauses are 2.0" in head
 
 
 def test_a_control_that_no_faster_launch_reaches_has_shorter_pauses() -> None:
@@ -194,14 +193,11 @@ def test_without_pauses_none_explains_a_shorter_control() -> None:
     assert subtract(make_busy_host(30_000), 28).pause_factor == 1
 
 
-@pytest.mark.parametrize(("control_us", "factor", "pause_us"), [(53, 0.5, 48), (59, 0.79, 51.1)])
-def test_what_the_profiler_does_not_explain_is_the_pauses(
-    control_us: float, factor: float, pause_us: float
-) -> None:
-    """A pause of 50 us and a launch of 10: the control would ask for a launch of 3 us, or 9."""
-    shadow = subtract(make_late_host_of_nsys(), control_us)
-    assert shadow.factor == factor
-    assert shadow.pause_factor == pytest.approx(pause_us / 50, abs=0.02)
+def test_what_the_profiler_does_not_explain_is_the_pauses() -> None:
+    """A pause of 50 us and a launch of 10: the control would ask for a launch of 3 us."""
+    shadow = subtract(make_late_host_of_nsys(), 53)
+    assert shadow.factor == 0.5
+    assert shadow.pause_factor == pytest.approx(48 / 50, abs=0.02)
 
 
 def test_the_range_of_the_price_is_that_of_nsys() -> None:
