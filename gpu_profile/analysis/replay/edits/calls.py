@@ -8,6 +8,7 @@ from gpu_profile.analysis.activity.activity import (
     ALLOCATION_NAME,
     COMMUNICATION,
     COMPUTE,
+    SET,
 )
 from gpu_profile.analysis.arrays.types import Flags, IntArray
 from gpu_profile.analysis.replay.changes import (
@@ -80,13 +81,14 @@ def free_launches(ranks: Sequence[int] = ()) -> Apply:
 
 
 def free_tiny_launches(ranks: Sequence[int] = ()) -> Apply:
-    """Kernels shorter than TINY_NS that are launched in a row are fused: their launches take no
-    time, and the first of a row alone takes EMPTY_NS to begin and end.
+    """Kernels and fills of memory shorter than TINY_NS that are launched in a row are fused: their
+    launches take no time, and the first of a row alone takes EMPTY_NS to begin and end.
     """
 
     def apply(graph: RunGraph, weights: Weights) -> Weights:
         ops = graph.ops
-        tiny = choose_ops(graph, ranks) & (ops.kind == COMPUTE) & (ops.call != NONE)
+        works = (ops.kind == COMPUTE) | (ops.kind == SET)
+        tiny = choose_ops(graph, ranks) & works & (ops.call != NONE)
         tiny &= ops.end - ops.start < TINY_NS
         only_tiny = np.zeros(len(graph.calls.start), bool)
         only_tiny[ops.call[tiny]] = True

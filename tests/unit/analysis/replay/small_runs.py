@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from gpu_profile.analysis.activity.activity import COMMUNICATION, COMPUTE, COPY
+from gpu_profile.analysis.activity.activity import COMMUNICATION, COMPUTE, COPY, SET
 from gpu_profile.analysis.activity.comm.lanes import Arrivals, Collectives, no_arrivals
 from gpu_profile.analysis.arrays.types import IntArray
 from gpu_profile.analysis.replay.rank.rank_graph import (
@@ -18,7 +18,7 @@ from gpu_profile.analysis.replay.rank.rank_graph import (
 from gpu_profile.analysis.replay.run.join import join_graphs
 from gpu_profile.analysis.replay.run.run_graph import RunGraph
 
-LAUNCH, SYNC, KERNEL, ALL_REDUCE, MALLOC, FREE_ASYNC, TO_HOST = range(7)
+LAUNCH, SYNC, KERNEL, ALL_REDUCE, MALLOC, FREE_ASYNC, TO_HOST, FILL = range(8)
 NAMES = (
     "cudaLaunchKernel_v7000",
     "cudaStreamSynchronize",
@@ -27,8 +27,9 @@ NAMES = (
     "cudaMalloc_v3020",
     "cudaFreeAsync_v11020",
     "copy DtoH",
+    "memset",
 )
-OP_NAMES = {COMPUTE: KERNEL, COMMUNICATION: ALL_REDUCE, COPY: TO_HOST}
+OP_NAMES = {COMPUTE: KERNEL, COMMUNICATION: ALL_REDUCE, COPY: TO_HOST, SET: FILL}
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from gpu_profile.analysis.activity.activity import COMMUNICATION
+from gpu_profile.analysis.activity.activity import COMMUNICATION, COMPUTE, COPY, SET
 from gpu_profile.analysis.replay.as_others import speed_up_gpu, speed_up_host
 from gpu_profile.analysis.replay.changes import Apply, Change
 from gpu_profile.analysis.replay.edits.calls import (
@@ -62,14 +62,17 @@ def test_equal_weights_are_replayed_once() -> None:
     assert replay.simulate(without).tolist() != graph.time.tolist()
 
 
-def make_tiny_kernels(in_row: int) -> RankGraph:
-    """Each step: 16 launches of 10 us, of kernels of 2 us; one of 6 us follows each `in_row`."""
+def make_tiny_kernels(in_row: int, other: int = COMPUTE) -> RankGraph:
+    """Each step: 16 launches of 10 us, of kernels of 2 us; one of 6 us follows each `in_row`. Each
+    second of those 16 is of the `other` kind.
+    """
     calls, ops, now = list[Call](), list[Op](), 0
     for step in range(5):
         for place in range(16):
             for length in (2_000,) if (place + 1) % in_row else (2_000, 6_000):
+                kind = other if place % 2 and length == 2_000 else COMPUTE
                 calls.append(Call(now, now + 10_000, step))
-                ops.append(Op(now + 11_000, now + 11_000 + length, len(ops), step))
+                ops.append(Op(now + 11_000, now + 11_000 + length, len(ops), step, kind))
                 now += 10_000
     return make_rank(calls, ops)
 
@@ -81,6 +84,14 @@ def test_tiny_kernels_are_fused_where_a_loop_launches_them_in_a_row() -> None:
     in_row, single = (join(make_tiny_kernels(number)) for number in (8, 4))
     assert predict_us(in_row, free_tiny_launches()) == 34.2
     assert predict_us(single, free_tiny_launches()) == 200
+
+
+@pytest.mark.parametrize(("other", "left_us"), [(SET, 34.2), (COPY, 180)])
+def test_fills_of_memory_are_fused_with_the_tiny_kernels_beside_them(
+    other: int, left_us: float
+) -> None:
+    """A sort clears its counters before each pass. Copies stay, and end a row."""
+    assert predict_us(join(make_tiny_kernels(8, other)), free_tiny_launches()) == left_us
 
 
 def test_changes_of_one_rank_count_for_all() -> None:
