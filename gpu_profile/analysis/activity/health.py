@@ -8,6 +8,7 @@ import numpy as np
 
 from gpu_profile.analysis.activity.activity import COMMUNICATION, COMPUTE, NO_CALL, Activity, Ops
 from gpu_profile.analysis.activity.edges import QUEUE_DEPTH, WINDOW_EDGE, allowed_edge
+from gpu_profile.analysis.activity.failed_import import tell_failed_import
 from gpu_profile.analysis.activity.serving.processes import OtherProcess, list_other_processes
 from gpu_profile.analysis.activity.silence import Silence, find_silence
 from gpu_profile.analysis.arrays.columns import encode_column, find_first_rows, is_among
@@ -21,7 +22,6 @@ LAUNCH_NAME = re.compile(r"cudaLaunch(Cooperative)?Kernel|cuLaunch(Cooperative)?
 CAPTURING_NAME = re.compile(r"(cuda|cu)(StreamBeginCapture|GraphLaunch)")
 # nsys warns "might have been collected" after every cudaProfilerStop, so that text is no sign of
 # loss and does not match.
-# Nor is "Error when processing events": of five recordings of JAX with it, three have all events.
 LOST = re.compile(r"\b(dropped|lost|discarded|overflow\w*|out of (memory|space)|too many)\b", re.I)
 # An annotation with an invalid name is the program's own mistake (JAX 0.11 makes some): it costs a
 # name, not an event of the GPU, and no smaller capture would keep it.
@@ -171,6 +171,8 @@ def report_health(database: Database, activities: tuple[Activity, ...]) -> Repor
     severe = {
         _format_line(line) for severity, line in rows if severity == ERROR or _tells_loss(line)
     }
+    if failed := tell_failed_import(database, [line for _, line in rows]):
+        severe.add(failed)
     warnings = sum(severity == 2 for severity, _ in rows)
     others = list_other_processes(database, {activity.process for activity in activities})
     return ReportHealth(report, ranks, tuple(sorted(severe)), warnings, others)

@@ -72,7 +72,8 @@ def _judge(activity: Activity, what: str, begin: IntArray, name: IntArray) -> Si
         return None  # as mostly: the sort takes 0.07 s of a million launches
     launched = np.sort(activity.launched)
     worked = np.diff(np.searchsorted(launched, np.r_[begin, FOREVER]))[~behind] > 0
-    if silent <= _allow(activity, len(begin), len(worked)):
+    alike = int(np.count_nonzero(np.isin(name, name[behind])))
+    if silent <= _allow(activity, alike, len(worked)):
         return None
     if not len(worked) or np.mean(worked) < NEARLY_ALL:
         return None
@@ -82,7 +83,7 @@ def _judge(activity: Activity, what: str, begin: IntArray, name: IntArray) -> Si
 
 
 def _allow(activity: Activity, marks: int, worked: int) -> float:
-    """How many marks may come behind the last operation.
+    """How many of so many marks of a name may come behind the last operation.
 
     The end of a window cuts off what the launch queue holds. A recording of the whole program has
     the launches of what was queued.

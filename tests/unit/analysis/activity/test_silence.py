@@ -104,3 +104,32 @@ def test_a_program_that_ends_on_the_cpu_lost_nothing(tmp_path: Path) -> None:
         rank.range("evaluate", start)
         rank.range("save checkpoint", start)
     assert not any(f.kind == "capture" for f in diagnosed(recording, tmp_path).findings)
+
+
+def test_events_that_nsys_failed_to_import_are_lost(tmp_path: Path) -> None:
+    """It counts what CUPTI made. With a name missing alone, all of that is in the report."""
+    recording = Training(ranks=1).record()
+    made = sum(len(recording.rows[table]) for table in TABLES)
+    recording.add(
+        "DIAGNOSTIC_EVENT", 0, 1, f"Number of CUPTI events produced: \t{made}, buffers: 5"
+    )
+    recording.add("DIAGNOSTIC_EVENT", 1, 2, "Error when processing events: Source ID=\n at")
+    assert diagnosed(recording, tmp_path).findings == ()
+    (tmp_path / "run.sqlite").unlink()
+    del recording.rows["CUPTI_ACTIVITY_KIND_RUNTIME"][:40]
+    (finding,) = diagnosed(recording, tmp_path).findings
+    line = f"run.sqlite: nsys failed to import 40 of {made} events of CUDA"
+    assert (finding.cause, finding.evidence[-1]) == ("lost_events", line)
+
+
+def test_a_loop_of_few_runs_among_those_of_an_autotuner_is_lost(tmp_path: Path) -> None:
+    (rank,) = ranks_of(1)
+    begin(rank)
+    rank.recording.add("NVTX_EVENTS", 0, None, 75, rank.thread, TSL, "TSL")
+    for _ in range(200):
+        run_module(rank, "gemm")
+    loop = rank.now
+    for _ in range(6):
+        run_module(rank, "jit_step")
+    lose_events(rank.recording, loop)
+    assert diagnosed(rank.recording, tmp_path).overview.step is None
