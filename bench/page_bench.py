@@ -8,11 +8,12 @@ Each rank's report is a recorded one repeated `--times` times: 168 gives a milli
 file. Goals, on two cores: a page of 8 such ranks in 5 s and 20 MB. --redraw: the CPU time of the
 page's thread for a redraw of the timeline at each zoom, in headless Chromium; at most 16 ms.
 
-Measured on an H200's host (2026-11-26, Python 3.12): 5.8 to 6.6 s on 16 cores, and 7.5 to 8.6 when
-that host was slower; 14.4 to 16.3 s on two cores; 2.1 MB. Of a run of 5.7 s the start takes 0.7 s,
+Measured on an H200's host (2026-11-26, Python 3.12): 5.8 to 6.6 s on 16 cores, and 6.2 to 8.6 when
+its cores were slower; 14.4 to 16.3 s on two cores; 2.1 MB. Of a run of 5.7 s the start takes 0.7 s,
 the clocks 0.5, the ranks 3.3, and what one process does with all of them 1.1, of which 14 replays
 are 0.3. A rank takes 2.6 s of CPU alone, and 3.2 beside seven others; two processes for each rank
-made no page faster. All processes together take 22 s of CPU on two other cores (Python 3.11).
+made no page faster. All processes together take 22 s of CPU on two other cores (Python 3.11). The
+processes of diagnose hold 4.3 GB at once on the 16 cores, and 1.2 GB on two.
 """
 
 import argparse
