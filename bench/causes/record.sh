@@ -18,7 +18,7 @@ export NCCL_NVLS_ENABLE=0 TORCH_SYMM_MEM_DISABLE_MULTICAST=1 NVSHMEM_DISABLE_NVL
 export HF_HUB_OFFLINE=1 XLA_PYTHON_CLIENT_PREALLOCATE=false TOKENIZERS_PARALLELISM=false
 
 readonly light=(--trace=cuda,nvtx --sample=none --cpuctxsw=none --cuda-event-trace=false
-  --cuda-graph-trace=graph:host-only --wait=primary)
+  --cuda-graph-trace=graph:host-only --nvtx-domain-exclude=TSL --wait=primary)
 
 # command NAME MODE: the words that run a program, into `words`
 command_of() {

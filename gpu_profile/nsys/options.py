@@ -129,8 +129,10 @@ def _collect_options(spec: ProfileSpec, has: Options, *, gpus: bool) -> tuple[st
             "--annotate ops is not available: this nsys has no --pytorch, which records shapes",
             "Use --annotate modules, or a newer nsys",
         )
-    value_by_option = {**_preset_options(spec, has, gpus=gpus), **_asked_options(spec, has)}
     given = list_given_options(has, spec.nsys_args)
+    value_by_option = {**_preset_options(spec, has, gpus=gpus), **_asked_options(spec, has)}
+    if not given & {"nvtx-domain-include", "nvtx-domain-exclude"}:
+        value_by_option |= _exclude_xla_ranges(value_by_option, has)
     if given & {"output", "o", "force-overwrite", "f"}:
         raise SettingsError(
             "reports are named by rank and host", "Leave --output and --force-overwrite out"
@@ -213,6 +215,22 @@ def _asked_options(spec: ProfileSpec, has: Options) -> dict[str, str]:
         for name, value in value_by_option.items()
         if value
     }
+
+
+def _exclude_xla_ranges(value_by_option: Mapping[str, str], has: Options) -> dict[str, str]:
+    """Return --nvtx-domain-exclude where XLA's ranges would cost a report its CUDA events.
+
+    nsys 2025.3.1 fails on XLA's registered names ("Cannot find string for an exterior index") where
+    graphs are traced as a whole, and leaves out all CUDA events behind the first cuGraphLaunch: a
+    loop in JAX had 0 of 49 graphs, and all 49 without the ranges. With `node` no event is missing.
+    XLA's domain: https://github.com/openxla/xla/blob/main/xla/tsl/profiler/lib/nvtx_utils.cc
+    """
+    domains = {"nvtx-domain-include", "nvtx-domain-exclude"}
+    is_whole = value_by_option.get("cuda-graph-trace", "").startswith("graph")
+    has_ranges = "nvtx" in value_by_option.get("trace", "").split(",")
+    if not is_whole or not has_ranges or domains & set(value_by_option):
+        return {}
+    return {"nvtx-domain-exclude": "TSL"} if "nvtx-domain-exclude" in has else {}
 
 
 def _format_seconds(value: float | None) -> str:
