@@ -26,6 +26,11 @@ from gpu_profile.analysis.step_search.boundaries import (
     steps_by_optimizer,
     steps_by_pause,
 )
+from gpu_profile.analysis.step_search.graph_replays import (
+    MANY,
+    find_last_replays,
+    include_first_replays,
+)
 from gpu_profile.analysis.step_search.launches import Launches
 
 # 90 % of the steps must hold an optimizer launch, a copy or a graph, if any does.
@@ -43,16 +48,12 @@ FEW = 0.05
 # An autotuner can launch more than all steps do: then only the last launches repeat.
 # The batches of an evaluation behind a training in no order do less than a quarter of the work.
 LATE_SAMPLES, LEAST_WORK = (0.7, 0.85, 0.925), 1 / 4
-# A step that autotunes a few kernels beside its graph takes a few per cent more of the GPU.
-LIKE_WORK = 0.25
 # Launches that span less than 40 % of the sample are of a phase, such as a warm-up before graphs.
 LEAST_SPAN = 0.4
 # Anchors whose share of alike stretches differs by less than 2 % are as good as each other.
 CLEAR = 1.02
 # As of a gap whose cause is the host's stall (docs/steps.md): a longer pause than 20 launches.
 LONG_PAUSE = 20
-# Fewer repetitions than 8 can be a warm-up or the layers of one step.
-MANY = 8
 
 
 def find_repetition(launches: Launches) -> Repetition | str:
@@ -61,7 +62,12 @@ def find_repetition(launches: Launches) -> Repetition | str:
         return f"{len(launches)} operations were launched"
     usual = _search(launches, sample_start(launches))
     if isinstance(usual, str):
-        return _replays(launches, 0) or _find_rarer_steps(launches) or usual
+        return (
+            _replays(launches, 0)
+            or _replays(launches, find_last_replays(launches))
+            or _find_rarer_steps(launches)
+            or usual
+        )
     return _replays(launches, usual.end) or usual
 
 
@@ -84,14 +90,17 @@ def _search(launches: Launches, begin: int) -> Repetition | str:
 
 
 def _replays(launches: Launches, end: int) -> Repetition | None:
-    """The steps behind row `end` that replay CUDA graphs, if they are half of the GPU's work.
+    """The steps behind row `end` that replay CUDA graphs, if they are half of the GPU's work, or
+    the last launches of a program without an optimizer's.
 
     A graph can hold the optimizer, whose kernels are then launched in the warm-up only (and in the
-    capture, where they do not run). So what repeats before is the warm-up.
+    capture, where they do not run). So what repeats before is the warm-up. XLA's autotuner launches
+    each product some hundred times, which can be more work than all steps are.
     """
     optimizer = np.flatnonzero(launches.optimizer)
     row = max(end, int(optimizer[-1]) + 1 if len(optimizer) else 0)
-    if 2 * int(launches.gpu[row:].sum()) < int(launches.gpu.sum()):
+    is_most = 2 * int(launches.gpu[row:].sum()) >= int(launches.gpu.sum())
+    if not is_most and len(optimizer):
         return None
     later = launches.behind(row)
     steps = _search(later, sample_start(later)) if later.graph.sum() >= MANY else ""
@@ -101,29 +110,11 @@ def _replays(launches: Launches, end: int) -> Repetition | None:
     graphs = np.diff(np.searchsorted(np.flatnonzero(later.graph), edges))
     if np.mean(graphs > 0) < NEARLY_ALL:
         return None
+    if not is_most and steps.end - int(steps.first[0]) < NEARLY_ALL * len(later):
+        return None
     steps = replace(steps, first=steps.first + row, end=steps.end + row, pauses=steps.pauses + row)
     has_one_graph = np.mean(graphs == 1) >= NEARLY_ALL
-    return _include_first_replays(launches, steps) if has_one_graph else steps
-
-
-def _include_first_replays(launches: Launches, steps: Repetition) -> Repetition:
-    """The steps with those before them that replay the graph beside launches of their own.
-
-    JAX launches kernels beside its graph in the first three calls of a compiled function. Such a
-    step does as much work on the GPU as the others do.
-    """
-    graphs = np.flatnonzero(launches.graph)
-    place_of_step = np.searchsorted(graphs, steps.first)
-    has_graph = place_of_step < len(graphs)
-    offset = int(np.median(graphs[place_of_step[has_graph]] - steps.first[has_graph]))
-    place = np.r_[graphs[: place_of_step[0]], steps.first[0] + offset]
-    place = place[place > np.flatnonzero(launches.optimizer).max(initial=-1)]
-    work = np.r_[0, np.cumsum(launches.gpu)]
-    usual = float(np.median(np.diff(work[steps.first])))
-    unlike = np.flatnonzero(np.abs(np.diff(work[place]) - usual) > LIKE_WORK * usual)
-    earlier = place[unlike[-1] + 1 if len(unlike) else 0 : -1] - offset
-    earlier = earlier[earlier >= 0]
-    return replace(steps, first=np.r_[earlier, steps.first])
+    return include_first_replays(launches, steps) if has_one_graph else steps
 
 
 def _find_late_steps(launches: Launches) -> Repetition | None:

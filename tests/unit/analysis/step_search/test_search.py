@@ -536,6 +536,21 @@ def test_replays_of_a_graph_behind_a_warm_up_are_the_steps() -> None:
     assert np.isin(steps_of(program).first, program.begins).mean() >= 0.9
 
 
+@pytest.mark.parametrize("is_in_order", [True, False])
+def test_replays_are_the_steps_where_an_autotuner_does_more_work(is_in_order: bool) -> None:
+    """XLA tries kernels for 160 ms, and the step is one graph, replayed 40 times for 80 ms."""
+    program = Program()
+    tried = np.arange(8_000) % 16
+    if not is_in_order:
+        tried = np.random.default_rng(0).integers(0, 60, 8_000)
+    program.launch((INIT + tried).tolist())
+    for _ in range(40):
+        program.step()
+        program.launch([GRAPH])
+    assert len(steps_of(program).first) == 40
+    assert steps_of(program).first[0] == program.begins[0]
+
+
 def test_replays_that_begin_with_kernels_beside_the_graph_are_steps() -> None:
     """JAX compiles and tries kernels, and launches more of them beside the first three replays."""
     program = Program()
