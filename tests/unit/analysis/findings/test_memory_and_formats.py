@@ -8,9 +8,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from gpu_profile.analysis.findings.rules.gpu.no_tensor_cores import RULE, ScalarProducts
+from gpu_profile.analysis.findings.rules.gpu.no_tensor_cores import HIDDEN, RULE, ScalarProducts
 from gpu_profile.analysis.findings.view import View
 from gpu_profile.analysis.replay.edits.tensor_cores import is_scalar
+from gpu_profile.analysis.store.database import Database
+from tests.reading import diagnose_reports
 from tests.unit.analysis.findings.test_causes import judged
 from tests.unit.analysis.scenarios import Training
 from tests.unit.analysis.synthetic import Rank
@@ -55,7 +57,7 @@ def test_allocations_at_the_start_are_no_finding(tmp_path: Path) -> None:
 def test_a_device_with_an_unknown_gpu_gains_nothing() -> None:
     """Beside a known one of the same rank: a program may use two GPUs."""
     time = np.full(4, 6_000_000)
-    fact = ScalarProducts(time, 0 * time, {}, ratio=0.0)
+    fact = ScalarProducts(time, 0 * time, 0 * time, {}, ratio=0.0)
     facts: Any = SimpleNamespace(states=SimpleNamespace(steps=()))
     assert RULE.time_ms(View(facts, facts, 0, 4, fact), "fp32") == 0
 
@@ -91,3 +93,13 @@ def test_fp32_products_are_named_with_the_range_of_what_tensor_cores_gain(tmp_pa
 )
 def test_scalar_products_are_told_by_their_names(name: str, scalar: bool) -> None:
     assert is_scalar(name) == scalar
+
+
+@pytest.mark.parametrize("graph_us", [20_000, 1_000])
+def test_products_inside_graphs_that_fill_the_step_are_not_judged(
+    tmp_path: Path, graph_us: int
+) -> None:
+    training = Training(ranks=1, after=lambda rank: rank.graph(graph_us))
+    with Database.open(training.save(tmp_path)) as database:
+        diagnosis = diagnose_reports(database)
+    assert (HIDDEN in diagnosis.unjudged) == (graph_us == 20_000)

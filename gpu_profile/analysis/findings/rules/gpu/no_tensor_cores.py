@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from gpu_profile.analysis.activity.activity import COMPUTE, Activity
+from gpu_profile.analysis.activity.load.operations import GRAPH_NAME
 from gpu_profile.analysis.arrays.columns import is_among, list_distinct
 from gpu_profile.analysis.arrays.types import IntArray
 from gpu_profile.analysis.findings.facts.windows import list_windows
@@ -26,6 +27,12 @@ from gpu_profile.formats.function_names import split_name
 SHOWN_SHARE = 0.01
 """Of the step, in depthwise convolutions."""
 MOST_NAMES = 3
+MOSTLY = 0.5
+"""Of the step: a GPU that runs graphs for longer is not judged by the kernels beside them."""
+HIDDEN = (
+    "fp32 matrix products inside CUDA graphs: nsys traced graphs as a whole; "
+    "--cuda-graph-trace=node shows them"
+)
 ADVICE = (
     'Let fp32 matrix products use the tensor cores: torch.set_float32_matmul_precision("high") and '
     "torch.backends.cudnn.allow_tf32 = True (TF32), or torch.autocast with bfloat16."
@@ -37,11 +44,13 @@ class ScalarProducts:
     """Matrix products of fp32 that run without tensor cores.
 
     `time`: ns by window. `names`: ns in the steady part by short name. `ratio`: as of find_ratio().
-    `depthwise`: ns by window of depthwise convolutions, which are not in `time`.
+    `depthwise`: ns by window of depthwise convolutions, which are not in `time`. `hidden`: ns by
+    window of CUDA graphs that nsys traced as a whole.
     """
 
     time: IntArray
     depthwise: IntArray
+    hidden: IntArray
     names: Mapping[str, int]
     ratio: float
 
@@ -59,9 +68,12 @@ def collect_scalar_products(activity: Activity, _: Database) -> ScalarProducts:
         for code in scalar
     }
     depthwise = kernels[is_among(ops.full_name[kernels], apart)]
-    return ScalarProducts(
-        _sum_time(activity, rows), _sum_time(activity, depthwise), names, find_ratio(activity.gpu)
+    graphs = [code for code, name in activity.names.items() if name == GRAPH_NAME]
+    hidden = np.flatnonzero(is_among(ops.name, graphs))
+    time, apart_time, hidden_time = (
+        _sum_time(activity, part) for part in (rows, depthwise, hidden)
     )
+    return ScalarProducts(time, apart_time, hidden_time, names, find_ratio(activity.gpu))
 
 
 def _sum_time(activity: Activity, rows: IntArray) -> IntArray:
@@ -76,11 +88,10 @@ def _shorten(name: str) -> str:
 
 def judge_scalar_products(views: Sequence[View[ScalarProducts]]) -> Judgement:
     """Find ranks that spend time in fp32 products, on a GPU with faster units."""
-    slow = [
-        view for view in views if view.fact.ratio > LEAST_SPEED_UP and view.is_costly(_ms(view))
-    ]
+    faster = [view for view in views if view.fact.ratio > LEAST_SPEED_UP]
+    slow = [view for view in faster if view.is_costly(_ms(view))]
     if not slow:
-        return Judgement()
+        return Judgement(unjudged=(HIDDEN,) if any(map(_is_hidden, faster)) else ())
     ranks = tuple(sorted({view.rank for view in slow}))
     worst = max(slow, key=_ms)
     return Judgement((Finding("no_tensor_cores", ranks, "fp32", _list_evidence(worst), ADVICE),))
@@ -88,6 +99,10 @@ def judge_scalar_products(views: Sequence[View[ScalarProducts]]) -> Judgement:
 
 def _ms(view: View[ScalarProducts]) -> float:
     return view.mean(view.fact.time) / 1e6
+
+
+def _is_hidden(view: View[ScalarProducts]) -> bool:
+    return view.mean(view.fact.hidden) / 1e6 >= MOSTLY * view.step_ms
 
 
 def _gain(view: View[ScalarProducts]) -> float:
