@@ -59,7 +59,7 @@ def judge_run(
     judged += [judge_undecided_kernels(alike), _note_missing_kernels(alike)]
     judged += [rule.judge_reports(by_kind[rule.kind], reports) for rule in RULES.values()]
     replay = replay_parts(parts, clock_error_ns) if replay is None else replay
-    findings = _choose_findings(judged, by_kind, replay)
+    findings = _choose_findings(judged, by_kind, replay, control_ms)
     notes = list(chain.from_iterable(judgement.unjudged for judgement in judged))
     if views and not any(view.has_steps for view in views):
         findings, notes = _of_recording(findings, notes)
@@ -84,13 +84,16 @@ def _hide_secrets(text: str) -> str:
 
 
 def _choose_findings(
-    judged: Sequence[Judgement], by_kind: Mapping[str, Sequence[View[Any]]], replay: Replay | str
+    judged: Sequence[Judgement],
+    by_kind: Mapping[str, Sequence[View[Any]]],
+    replay: Replay | str,
+    control_ms: float,
 ) -> list[Finding]:
     """The findings that may be worth the time, without those that others explain."""
     candidates = [finding for judgement in judged for finding in judgement.findings]
     alike = {kind: _keep_alike(views) for kind, views in by_kind.items()}
     is_replayed = (lambda finding: False) if isinstance(replay, str) else has_edit
-    return _leave_explained(limit_costs(candidates, alike, is_replayed))
+    return _leave_explained(limit_costs(candidates, alike, is_replayed, control_ms))
 
 
 def _keep_alike(views: Sequence[ViewT]) -> Sequence[ViewT]:

@@ -58,3 +58,19 @@ def test_without_a_control_the_profilers_usual_price_is_subtracted(
     plan = judge_run([foreign]).plan
     assert isinstance(plan, Plan)
     assert (plan.host_factor, plan.step_ms) == (None, plan.recorded_ms)
+
+
+def test_without_a_replay_idle_time_is_no_more_than_the_control_leaves(
+    collate: DiagnosedReport,
+) -> None:
+    """The GPU works for 6.1 of the recorded 13.7 ms, so it idles for 3.9 of a control of 10 ms."""
+    recorded, limited = (
+        next(
+            finding.at_most_ms
+            for finding in judge_run([collate], 0, control_ms, "no replay").findings
+            if finding.kind == "idle"
+        )
+        for control_ms in (0.0, 10.0)
+    )
+    assert recorded == pytest.approx(6.1, abs=0.1)
+    assert limited == pytest.approx(3.9, abs=0.1)
