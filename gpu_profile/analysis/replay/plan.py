@@ -231,15 +231,14 @@ def _hides_pauses(replay: Replay, trials: Sequence[Trial], now: float, least_ms:
 
 
 def _choose_best(useful: Sequence[Trial], now: float) -> Trial:
-    trials = useful
-    most = max(now - trial.step_ms for trial in trials)
-    causes = [trial for trial in trials if not trial.change.is_bound]
+    candidates, most = useful, max(now - trial.step_ms for trial in useful)
+    causes = [trial for trial in useful if not trial.change.is_bound]
     if causes:
-        best = max(now - trial.step_ms for trial in causes)
-        if best >= HALF * most:
-            trials, most = causes, best
-    best_trial = next(trial for trial in trials if now - trial.step_ms >= ALIKE * most)
-    return next((t for t in useful if t.change.text == best_trial.change.after), best_trial)
+        most_of_causes = max(now - trial.step_ms for trial in causes)
+        if most_of_causes >= HALF * most:
+            candidates, most = causes, most_of_causes
+    best = next(trial for trial in candidates if now - trial.step_ms >= ALIKE * most)
+    return next((trial for trial in useful if trial.change.text == best.change.after), best)
 
 
 def _drop_later(item: PlanItem, useful: Sequence[Change]) -> PlanItem:
