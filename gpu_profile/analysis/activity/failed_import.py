@@ -14,6 +14,7 @@ from gpu_profile.analysis.store.schema import (
 
 # nsys 2025.3.1 with JAX 0.11. Of eleven such recordings five lack no events, but a name.
 FAILED = "Error when processing events"
+FAILED_IMPORT = "nsys failed to import"
 _PRODUCED = re.compile(r"Number of CUPTI events produced:\s*(\d+)")
 _TABLES = (*GPU_TABLES, RUNTIME, SYNCHRONIZATION, CUDA_EVENT, OVERHEAD, "CUDA_GRAPH_EVENTS")
 """With a row for each event of CUPTI."""
@@ -32,4 +33,4 @@ def tell_failed_import(database: Database, texts: Sequence[str]) -> str:
     lost = produced - sum(database.count(table) for table in _TABLES)
     if lost <= LOST_SHARE * produced:
         return ""
-    return f"nsys failed to import {lost} of {produced} events of CUDA"
+    return f"{FAILED_IMPORT} {lost} of {produced} events of CUDA"

@@ -120,6 +120,7 @@ def test_events_that_nsys_failed_to_import_are_lost(tmp_path: Path) -> None:
     (finding,) = diagnosed(recording, tmp_path).findings
     line = f"run.sqlite: nsys failed to import 40 of {made} events of CUDA"
     assert (finding.cause, finding.evidence[-1]) == ("lost_events", line)
+    assert "--nvtx-domain-exclude TSL" in finding.advice
 
 
 def test_a_loop_of_few_runs_among_those_of_an_autotuner_is_lost(tmp_path: Path) -> None:

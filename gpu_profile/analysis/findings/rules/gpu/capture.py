@@ -4,6 +4,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import replace
 
+from gpu_profile.analysis.activity.failed_import import FAILED_IMPORT
 from gpu_profile.analysis.activity.health import (
     Extent,
     Health,
@@ -29,6 +30,10 @@ WINDOW_ADVICE = (
 SILENCE_ADVICE = (
     "What came then is not judged. Record a part of the loop: `invoke profile --record manual`, "
     "then `invoke record --seconds 5` while it runs; or --delay and --duration."
+)
+IMPORT_ADVICE = (
+    "Record again without the ranges of XLA, on which nsys 2025.3.1 fails "
+    "(--nvtx-domain-exclude TSL), or with --cuda-graph-trace node."
 )
 _WINDOW = re.compile(r"rank\d+\.[^.]+\.\d+\.\w+")
 """A report that `record` ended has the window's number: `rank0.node.2.sqlite`."""
@@ -64,7 +69,9 @@ def _find_lost(reports: Sequence[ReportHealth]) -> list[Finding]:
         ranks += [rank.rank for rank in (bad or (report.ranks if report.losses else ()))]
         lines += [_loss_line(rank) for rank in bad]
         lines += [f"{report.report}: {text}" for text in report.losses]
-        if any(rank.silence for rank in bad):
+        if any(text.startswith(FAILED_IMPORT) for text in report.losses):
+            advice = IMPORT_ADVICE
+        elif any(rank.silence for rank in bad):
             advice = SILENCE_ADVICE
         elif (bad or report.losses) and not _WINDOW.fullmatch(report.report):
             advice = ADVICE
