@@ -61,13 +61,6 @@ def split_words(flag: str, text: str) -> tuple[str, ...]:
         raise SettingsError(f"{flag} {text!r}: {error}") from error
 
 
-def whole_number(flag: str, text: str) -> int:
-    """Return the number of a flag. Raises SettingsError unless it is 0, 1, 2, …"""
-    if not text.isdecimal():
-        raise SettingsError(f"{flag} {text!r} is not a number", "Use 0, 1, 2, …")
-    return int(text)
-
-
 def refuse_ignored(options: WhereOptions, launcher: Launcher, **flags: object) -> None:
     """Raise SettingsError for flags that this launcher would ignore.
 

@@ -29,6 +29,13 @@ def parse_value(key: Key, text: str, source: str) -> Any:  # noqa: ANN401 - a ke
     return text
 
 
+def parse_count(name: str, text: str) -> int:
+    """Return the number of a flag or setting. Raises SettingsError unless it is 0, 1, 2, …"""
+    if not text.isdecimal():
+        raise SettingsError(f"{name} {text!r} is not a number", "Use 0, 1, 2, …")
+    return int(text)
+
+
 def _fault(key: Key, text: str) -> str:
     """Return what to write instead, or "".
 

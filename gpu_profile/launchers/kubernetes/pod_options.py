@@ -14,6 +14,7 @@ from gpu_profile.job import REPORTS_INSIDE, Job, NsysPlan
 from gpu_profile.kubernetes.ec2_instances import Instance, find_instance
 from gpu_profile.kubernetes.injector_charts import INJECTED, Generation, find_generation
 from gpu_profile.kubernetes.report_place import ReportPlace
+from gpu_profile.settings.parse import parse_count
 from gpu_profile.settings.settings import Settings
 
 _HOLD_S = 3600  # the default of KUBE_HOLD
@@ -195,10 +196,3 @@ def parse_affinity(text: str) -> dict[str, Any]:
     if not isinstance(affinity, dict):
         raise SettingsError("KUBE_AFFINITY is no JSON object", 'Use {"nodeAffinity": {…}}')
     return affinity
-
-
-def parse_count(key: str, text: str) -> int:
-    """Return the number of a setting. Raises SettingsError unless it is 0, 1, 2, …"""
-    if not text.isdecimal():
-        raise SettingsError(f"{key} {text!r} is not a number", "Use 0, 1, 2, …")
-    return int(text)

@@ -11,7 +11,6 @@ from gpu_profile.cli.flags import (
     refuse_ignored,
     refuse_unknown,
     split_words,
-    whole_number,
 )
 from gpu_profile.cli.options.jobs import DrillOptions, ProfileOptions
 from gpu_profile.cli.paths import records_file
@@ -41,6 +40,7 @@ from gpu_profile.progress import Progress
 from gpu_profile.registry.digests import apply_digest
 from gpu_profile.runs import record
 from gpu_profile.runs.reports.validate import KINDS
+from gpu_profile.settings.parse import parse_count
 from gpu_profile.settings.places import cache_folder
 from gpu_profile.settings.settings import Settings
 from gpu_profile.verbs.jobs.mounts import find_workdir, parse_mount
@@ -210,7 +210,7 @@ def _count_gpus(options: ProfileOptions, launcher: Launcher) -> int:
     count_text = options.gpus_per_node or options.gpus
     gpu_count = None if options.dry_run or count_text == "0" else process.drive(launcher.gpus())
     if count_text != "all":
-        count = whole_number("--gpus", count_text)
+        count = parse_count("--gpus", count_text)
         if gpu_count is not None and count > gpu_count:
             raise ToolError(
                 f"{count} GPUs asked for, {gpu_count} there", "Use --gpus all, or 0 for a CPU run"

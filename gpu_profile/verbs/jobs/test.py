@@ -5,7 +5,7 @@ import sys
 from datetime import datetime, timezone
 
 from gpu_profile import files, process
-from gpu_profile.cli.flags import check_nodes, load_settings, refuse_ignored, whole_number
+from gpu_profile.cli.flags import check_nodes, load_settings, refuse_ignored
 from gpu_profile.cli.jobs import launcher_of, load_launcher, name_launchers, with_image
 from gpu_profile.cli.options.jobs import TestOptions
 from gpu_profile.cli.terminal import print_tables, show_commands
@@ -28,6 +28,7 @@ from gpu_profile.nccl.gate import draw_plot
 from gpu_profile.nccl.measurement import Measurement, make_table, parse_size, size_text
 from gpu_profile.nccl.suite import Suite, with_json, writes_json
 from gpu_profile.runs import record
+from gpu_profile.settings.parse import parse_count
 from gpu_profile.settings.places import ROOT
 from gpu_profile.settings.settings import Settings
 from gpu_profile.verbs.image.lock import apply_version
@@ -118,7 +119,7 @@ def _make_resources(options: TestOptions, launcher: Launcher) -> Resources:
     nodes = check_nodes(options.nodes, launcher)
     count_text = options.gpus_per_node or options.gpus
     gpu_count = None if options.dry_run else process.drive(launcher.gpus())
-    gpus = gpu_count if count_text == "all" else whole_number("--gpus", count_text)
+    gpus = gpu_count if count_text == "all" else parse_count("--gpus", count_text)
     if gpu_count is not None and (gpus or 0) > gpu_count:
         raise ToolError(f"{gpus} GPUs asked for, {gpu_count} there", "Use --gpus all")
     if gpus == 0:

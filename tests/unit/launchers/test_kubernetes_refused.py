@@ -20,6 +20,7 @@ from gpu_profile.launchers.kubernetes.mpijob import MpiJobLauncher
 from gpu_profile.launchers.kubernetes.pod_options import PodOptions
 from gpu_profile.launchers.kubernetes.pytorchjob import PyTorchJobLauncher
 from gpu_profile.launchers.kubernetes.trainjob import TrainJobLauncher
+from gpu_profile.settings.parse import parse_count
 from tests.unit.launchers.kubernetes_objects import driven, refused
 
 POD = PodOptions(image=ImageRef(name="gpu-profile"))
@@ -54,7 +55,7 @@ def job(name: str = "train-1", **changes: Any) -> Job:
         (lambda: pod_options.parse_tolerations(":NoSchedule"), "is no toleration"),
         (lambda: pod_options.parse_affinity("{"), "KUBE_AFFINITY is no JSON"),
         (lambda: pod_options.parse_affinity("[]"), "KUBE_AFFINITY is no JSON object"),
-        (lambda: pod_options.parse_count("KUBE_WAIT", "-1"), "KUBE_WAIT '-1' is not a number"),
+        (lambda: parse_count("KUBE_WAIT", "-1"), "KUBE_WAIT '-1' is not a number"),
         (lambda: find_instance("p5.48xlrge"), "not in the table. Did you mean p5.48xlarge?"),
         (lambda: find_instance("q"), "not in the table. Known: p4d.24xlarge"),
         (lambda: kubectl.split_id("a/b/c"), "'a/b/c' is no job. Use namespace/name."),
