@@ -35,7 +35,7 @@ MODULES = (("Net", "Net"), ("layer", "Layer"))
 def make_source(folder: Path) -> Path:
     """A folder with the training and a torch that only has what the marks use.
 
-    For machines whose torch is older than 2.1, the first that the marks work with.
+    For machines whose torch is older than 2.3, the first that the marks work with.
     """
     (folder / "torch").mkdir(parents=True)
     shutil.copy(DATA / "doubles" / "torch_double.py", folder / "torch" / "__init__.py")

@@ -46,6 +46,7 @@ def install(torch: Any, environ: Mapping[str, str], domain: Any = None) -> bool:
             _sleep_between_windows(environ)
         if trace or open_marks(domain) or (environ.get(FILE) and not _is_data_worker()):
             SWITCH.on = True
+            _refuse_older(torch)
             _install(torch, environ, trace)
     except Exception as error:
         # fail() says nothing of marks that are off already.
@@ -67,6 +68,17 @@ def open_marks(domain: Any = None) -> bool:  # noqa: ANN401 - nvtx.Domain
 
 def _sleep_between_windows(environ: Mapping[str, str]) -> None:
     SWITCH.is_wanted = open_wanted(environ.get(FILE, "")) or SWITCH.is_wanted
+
+
+def _refuse_older(torch: Any) -> None:  # noqa: ANN401 - torch
+    """Raise RuntimeError for a torch before 2.3, the first with what the marks use.
+
+    Python's own words for what is missing would blame a circular import, for torch is being
+    imported now.
+    """
+    if not hasattr(getattr(torch, "compiler", None), "is_compiling"):
+        version = getattr(torch, "__version__", "of an unknown version")
+        raise RuntimeError(f"torch {version} is too old for marks, which need 2.3 or newer")
 
 
 def _install(torch: Any, environ: Mapping[str, str], trace: TorchTrace | None) -> None:  # noqa: ANN401 - torch

@@ -149,16 +149,26 @@ def test_an_error_in_a_hook(site: Path, tool: Path, code: str) -> None:
 
 @pytest.mark.parametrize(
     "missing",
-    ["compiler", "_C", "nn", "amp", "autograd", "compile"],
+    ["_C", "nn", "amp", "autograd", "compile"],
 )
 def test_a_torch_that_lacks_what_we_use(site: Path, tool: Path, missing: str) -> None:
-    """As torch 1.13 lacks torch.compiler."""
     with (site / "torch" / "__init__.py").open("a") as file:
         file.write(f"del {missing}\n")
     done = run(site, tool, "import torch")
     assert (done.returncode, done.stdout) == (0, "went on\n"), done.stderr
     assert done.stderr.startswith(f"{LINE}AttributeError")
     assert done.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize("lacks", ["compiler", "compiler.is_compiling"])
+def test_a_torch_before_the_first_with_marks(site: Path, tool: Path, lacks: str) -> None:
+    """Torch 1.13 lacks torch.compiler, and 2.1 and 2.2 its is_compiling."""
+    with (site / "torch" / "__init__.py").open("a") as file:
+        file.write(f"__version__ = '1.13.0a0'\ndel {lacks}\n")
+    done = run(site, tool, "import torch")
+    assert (done.returncode, done.stdout) == (0, "went on\n"), done.stderr
+    needed = "torch 1.13.0a0 is too old for marks, which need 2.3 or newer"
+    assert done.stderr == f"{LINE}RuntimeError: {needed}\n"
 
 
 @pytest.mark.parametrize("name", ["ctypes", "bisect"])
