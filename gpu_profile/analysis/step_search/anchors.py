@@ -26,6 +26,8 @@ FEWEST = 3
 ALIKE = 0.25
 # Alike stretches must hold 40 % of the launches and be 60 % of the stretches.
 LEAST_COVER, LEAST_ALIKE = 0.4, 0.6
+# What comes every n-th time does so with a spread of 20 %.
+EVEN = 0.2
 # Enough for three steps of 40,000 launches; more costs time only.
 SAMPLE = 120_000
 # Of features with the same number of occurrences only the 3 most regular ones are tried.
@@ -123,3 +125,23 @@ def _spreads(order: IntArray, first: IntArray, count: IntArray) -> NDArray[np.fl
     mean = np.add.reduceat(gap, first) / inner
     square = np.add.reduceat(gap * gap, first) / inner
     return np.asarray(np.sqrt(np.maximum(square - mean * mean, 0)) / np.maximum(mean, 1))
+
+
+def comes_regularly(place: IntArray) -> bool:
+    """Whether these stretches come every n-th time."""
+    apart = np.diff(place)
+    return len(apart) >= FEWEST - 1 and bool(np.std(apart) <= EVEN * np.mean(apart))
+
+
+def is_inner_loop(anchor: Anchor, gpu: IntArray) -> bool:
+    """Whether every n-th stretch does more of the GPU's work than all others, which are then a loop
+    inside of a step. `gpu`: the time of each launch.
+
+    A program that reads one box, or one beam, after the other copies something in each of them, and
+    its network computes once in 128.
+    """
+    others = np.flatnonzero(~anchor.alike)
+    if not comes_regularly(others):
+        return False
+    time = np.add.reduceat(gpu, anchor.place)[:-1]
+    return 2 * int(time[others].sum()) > int(time.sum())

@@ -16,7 +16,9 @@ from gpu_profile.analysis.step_search.anchors import (
     FEWEST,
     SAMPLE,
     Anchor,
+    comes_regularly,
     find_anchors,
+    is_inner_loop,
     sample_start,
 )
 from gpu_profile.analysis.step_search.boundaries import (
@@ -41,8 +43,8 @@ LITTLE_TIME = 0.01
 # Half of the stretches of 8 launches must repeat in the next step; in random order hardly any do.
 ORDER, SAME_ORDER, LOOKS = 8, 0.5, 9
 # Unlike stretches are logs if half of them copy to the host. They belong to a longer step only if
-# they come every n-th time, with a spread of 20 %.
-HALF, EVEN = 0.5, 0.2
+# they come every n-th time.
+HALF = 0.5
 # Below 5 % of the stretches, unlike ones are exceptions.
 FEW = 0.05
 # An autotuner can launch more than all steps do: then only the last launches repeat.
@@ -238,6 +240,8 @@ def _is_whole(launches: Launches, anchor: Anchor, begin: int) -> bool:
     They are if each stretch holds a copy or a graph, if all are even, or if the unlike stretches
     are a log or an evaluation, not a part of a longer step.
     """
+    if is_inner_loop(anchor, launches.gpu):
+        return False
     boundaries = np.flatnonzero(launches.to_device | launches.to_host | launches.graph)
     if _all_hold(anchor, boundaries):
         return True
@@ -246,7 +250,7 @@ def _is_whole(launches: Launches, anchor: Anchor, begin: int) -> bool:
     if _is_even(anchor):
         return True
     others = np.flatnonzero(~anchor.alike)
-    if len(others) < FEW * len(anchor.alike) and not _comes_regularly(others):
+    if len(others) < FEW * len(anchor.alike) and not comes_regularly(others):
         return True
     other = anchor.place[:-1][~anchor.alike]
     behind = anchor.place[1:][~anchor.alike]
@@ -279,8 +283,3 @@ def _is_rare(cycles: Cycles, place: IntArray) -> bool:
     """
     counts = np.diff(np.searchsorted(place, cycles.place))
     return bool(len(place)) and float(np.mean(counts > 0)) <= HALF
-
-
-def _comes_regularly(place: IntArray) -> bool:
-    apart = np.diff(place)
-    return len(apart) >= FEWEST - 1 and bool(np.std(apart) <= EVEN * np.mean(apart))

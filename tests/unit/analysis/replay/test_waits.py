@@ -6,6 +6,7 @@ from gpu_profile.analysis.activity.activity import COPY
 from gpu_profile.analysis.replay.edits.waits import remove_waits
 from gpu_profile.analysis.replay.plan import make_plan
 from gpu_profile.analysis.replay.rank.rank_graph import RankGraph
+from gpu_profile.analysis.replay.step_times import test_replay as judge_replay
 from tests.unit.analysis.replay.small_runs import SYNC, Call, Op, join, make_rank
 from tests.unit.analysis.replay.test_plan import make_replay, predict_us
 
@@ -59,6 +60,29 @@ def test_a_value_that_nobody_reads_is_not_copied(size: int, left_us: int) -> Non
     """Kernels of 20 us are left, 1 us before the copy, and its 2 us where it is large."""
     graph = join(make_reads(size))
     assert predict_us(graph, remove_waits()) == pytest.approx(left_us, abs=0.5)
+
+
+def make_uneven_reads(late_us: int) -> RankGraph:
+    """Each step: 10 reads by a launch of 5 us, a copy of 2 us and a wait for it; 4 of the waits
+    return `late_us` behind the copy.
+    """
+    calls, ops, returns, now = list[Call](), list[Op](), list[tuple[int, int]](), 0
+    for step in range(STEPS):
+        for number in range(10):
+            late = 1_000 * late_us * (number % 5 < 2)
+            returns.append((len(ops), len(calls) + 1))
+            calls.append(Call(now, now + 5_000, step))
+            ops.append(Op(now + 6_000, now + 8_000, len(calls) - 1, step, COPY, bytes=4))
+            calls.append(Call(now + 5_000, now + 8_000 + late, step, SYNC, waits=True))
+            now += 8_000 + late
+    return make_rank(calls, ops, returns)
+
+
+@pytest.mark.parametrize(("late_us", "holds"), [(4, True), (200, False)])
+def test_a_replay_holds_where_waits_return_a_little_later_in_turns(
+    late_us: int, holds: bool
+) -> None:
+    assert judge_replay(join(make_uneven_reads(late_us))).holds == holds
 
 
 def make_tests(size: int) -> RankGraph:

@@ -483,6 +483,19 @@ def test_parts_of_a_step_are_no_steps(once: int, name: str) -> None:
     assert str(find_repetition(program.launches())).endswith(f"times, but {name} came between")
 
 
+def test_reads_of_a_loop_behind_the_network_are_no_steps() -> None:
+    """A search reads each of its 80 beams; the work is in the network before them."""
+    program = Program()
+    for _ in range(30):
+        program.step()
+        program.launch([TO_DEVICE])
+        program.network()
+        program.launch([TRIED, TRIED + 1, TO_HOST] * 80)
+    first = steps_of(program).first.tolist()
+    assert len(first) >= 28
+    assert set(first) <= set(program.begins)
+
+
 @pytest.mark.parametrize("last", [OPTIMIZER, HEAD + 40])
 def test_a_window_of_four_steps_is_searched_as_a_whole(last: int) -> None:
     """The sample of the search holds two of its steps, and nine micro-batches."""
