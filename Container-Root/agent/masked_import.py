@@ -178,7 +178,14 @@ def _importers(nsys: str) -> list[str]:
 
 def _run(argv: Sequence[str], environ: Mapping[str, str] | None = None) -> bool:
     done = subprocess.run(
-        argv, env=environ, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, check=False
+        argv,
+        env=environ,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        check=False,
+        # By SIGPIPE an export of nsys 2023.4.4 ends with 0 bytes: mpirun, which has read stderr,
+        # may have ended.
+        restore_signals=False,
     )
     return done.returncode == 0
 

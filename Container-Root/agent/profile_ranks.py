@@ -27,13 +27,14 @@ from typing import TYPE_CHECKING
 
 # The sibling modules lie beside this file, also where it is a copy on another machine.
 import start_ranks
+from mpi_rank import continue_in_child, is_mpi_rank
 from mpirun_watch import is_mpirun
 from ncu_run import run_under_ncu
 from node_directory import refuse_planted
 from program_kind import prepare_for_init
 from rank_call import USAGE, Call, RefusedError, parse_call
 from rank_env import Place, place
-from rank_processes import Child, exit_code, say
+from rank_processes import STOPPING, Child, exit_code, say
 from rank_recording import Recording, wait_for
 from torch_recording import record_with_torch
 
@@ -85,6 +86,10 @@ def run_rank(call: Call, here: Place, environ: Mapping[str, str]) -> int:
         ours = call.options
         return run_under_ncu(command, env, ours.ncu, Path(ours.output), here.rank, ours.limit)
     if is_recorded:
+        if is_mpi_rank(environ):
+            code = continue_in_child(STOPPING)
+            if code is not None:
+                return exit_code(code)
         return recording.run(command, env)
     if call.options.plain and call.options.annotate != "none":
         env = recording.make_timed_environment(env)

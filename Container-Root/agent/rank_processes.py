@@ -11,6 +11,7 @@ import threading
 import time
 from typing import TYPE_CHECKING, Any
 
+import mpi_rank
 from process_tree import (
     KILL,
     POLL_S,
@@ -36,7 +37,8 @@ STOPPING = tuple(
 
 
 def say(text: str) -> None:
-    print(f"profile.py: {text}", file=sys.stderr, flush=True)
+    with contextlib.suppress(BrokenPipeError):  # an mpirun that has ended reads no more
+        print(f"profile.py: {text}", file=sys.stderr, flush=True)
 
 
 def own_session() -> dict[str, Any]:
@@ -69,7 +71,8 @@ class Stopper:
         for number in STOPPING:
             # nohup has SIGHUP ignored, and the job must outlive its terminal.
             if signal.getsignal(number) != signal.SIG_IGN:
-                signal.signal(number, self._on_signal)
+                mpi_rank.handle(number, self._on_signal)
+        mpi_rank.handle(0, self._on_lost_rank)
 
     def _on_signal(self, signum: int, _frame: object) -> None:
         self._asked += 1
@@ -80,6 +83,11 @@ class Stopper:
             say("stopping already, so that reports are whole; once more kills")
         else:
             end_descendants(0)
+
+    def _on_lost_rank(self, _number: int, _frame: object) -> None:
+        """End the program as a stop signal does. mpirun has often sent one before its SIGKILL."""
+        if not self.signum:
+            self._on_signal(signal.SIGTERM, None)
 
     def stop(self, signum: int) -> None:
         after(self._grace_s, end_idle)
@@ -97,7 +105,8 @@ class Child:
     """One program in its own session, which a stop signal to this process ends.
 
     `profiler`: it is nsys, whose launcher returns the exit code of the program below it.
-    `stdout` is a descriptor for its own words. `before_end` is called before what is left of a
+    `stdout` is a descriptor for its own words. With `ignores_pipes` it goes on where nobody reads
+    them: SIGPIPE stays ignored, as Python has it. `before_end` is called before what is left of a
     stopped program is ended.
     """
 
@@ -109,6 +118,7 @@ class Child:
         *,
         profiler: bool = False,
         stdout: int | None = None,
+        ignores_pipes: bool = False,
     ) -> None:
         self.before_end: Callable[[], None] = lambda: None
         self._profiler = profiler
@@ -116,7 +126,9 @@ class Child:
         self._grace_s = grace_s
         adopt_orphans()
         self.stopper = Stopper(self._stop, grace_s)
-        self._process = subprocess.Popen(argv, env=env, stdout=stdout, **own_session())
+        self._process = subprocess.Popen(
+            argv, env=env, stdout=stdout, restore_signals=not ignores_pipes, **own_session()
+        )
         # The signal came before there was a program to end.
         if self.stopper.signum:
             self._stop(self.stopper.signum)

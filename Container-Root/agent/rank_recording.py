@@ -125,7 +125,13 @@ class Recording:
                 stdout = 2 if ours.bare and program.has_outputs else None
                 with shelter.block_signals(ours.shelter):
                     child = Child(
-                        argv, recording.environment, ours.grace, profiler=True, stdout=stdout
+                        argv,
+                        recording.environment,
+                        ours.grace,
+                        profiler=True,
+                        stdout=stdout,
+                        # start_program.py gives the program SIGPIPE's default again.
+                        ignores_pipes=program.words is not command,
                     )
                 child.before_end = control.join
                 code = wait_for(child, self.call)

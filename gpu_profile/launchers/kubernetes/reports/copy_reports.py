@@ -43,7 +43,7 @@ _EXPORT = f"""PATH=$PATH:{CARRIED_TO}/carrier/bin
 umask 077
 cd "$1" && for report in *.nsys-rep; do
   database=${{report%.nsys-rep}}.sqlite
-  if [ -e "$report" ] && ! [ -e "$database" ]; then
+  if [ -e "$report" ] && ! [ -s "$database" ]; then
     {{ nsys export --type=sqlite --include-blobs=true --output="$database.part" "$report" >&2 ||
         nsys export --type=sqlite --force-overwrite=true --output="$database.part" "$report" >&2
     }} && mv "$database.part" "$database"
