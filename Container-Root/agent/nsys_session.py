@@ -102,12 +102,20 @@ class Session:
         return self._call("stop", f"--session={self.name}", within_s=LONGEST_S)
 
     def adopt(self, report: Path) -> Path | None:
-        """Give the report that nsys has written its name. Returns it; None if there is none."""
-        first = self._first_report
-        if first is not None and first.exists() and not report.exists():
-            first.replace(report)
+        """Give what nsys has written the name of `report`. Returns that; None if there is nothing.
+
+        An nsys whose importer was killed leaves its stream in place of a report, and one that was
+        killed meanwhile an empty report.
+        """
+        first, left = self._first_report, False
+        for ending in (self.ending, ".qdstrm"):
+            named = report.with_suffix(ending)
+            if first is not None and first.with_suffix(ending).exists() and not named.exists():
+                first.with_suffix(ending).replace(named)
+            left = left or named.exists()
+        if left:
             self._first_report = None
-        return report if report.exists() else None
+        return report if left else None
 
     def _await_end(self, ended: threading.Event, at_end: Callable[[], None]) -> None:
         while not ended.wait(_POLL_S):

@@ -204,7 +204,9 @@ class Windows:
     def _finish(self, report: Path, failure: str, note: str) -> dict[str, Any]:
         """Give the report its name, and say what became of the window."""
         adopted = self.session.adopt(report)
-        if adopted is None:
-            return {"state": window_files.LOST, "why": failure or "there is no report of it"}
-        self.at_report()
-        return {"state": window_files.DONE, "report": adopted.name, "note": note}
+        if adopted is not None:
+            self.at_report()  # it imports the stream of a window whose importer was killed
+            if adopted.exists() and adopted.stat().st_size:
+                return {"state": window_files.DONE, "report": adopted.name, "note": note}
+            adopted.unlink(missing_ok=True)
+        return {"state": window_files.LOST, "why": failure or "there is no report of it"}

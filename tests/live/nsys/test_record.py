@@ -119,13 +119,17 @@ def await_stop(environ: Mapping[str, str], number: int) -> None:
             time.sleep(0.02)
 
 
+def list_processes(environ: Mapping[str, str], word: str) -> Iterator[tuple[int, int]]:
+    """Yield process and parent of those of the job that have this word in their arguments."""
+    listed = subprocess.run(["ps", "-ewwo", "pid,ppid,args"], capture_output=True, text=True)
+    for pid, parent, args in (line.split(None, 2) for line in listed.stdout.splitlines()[1:]):
+        if word in args and environ["REPORT_DIR"] in read_environment(int(pid)):
+            yield int(pid), int(parent)
+
+
 def list_agents(environ: Mapping[str, str]) -> list[int]:
     """The agents of nsys that serve a session of the job's ranks."""
-    listed = subprocess.run(["ps", "-ewwo", "pid,args"], capture_output=True, text=True)
-    rows = (line.split(None, 1) for line in listed.stdout.splitlines()[1:])
-    (run,) = Path(environ["REPORT_DIR"]).glob("armed-*")
-    agents = {int(pid) for pid, args in rows if "--start-agent" in args}
-    return [pid for pid in agents if str(run.parent) in read_environment(pid)]
+    return [pid for pid, _ in list_processes(environ, "--start-agent")]
 
 
 def read_environment(pid: int) -> str:
@@ -135,30 +139,95 @@ def read_environment(pid: int) -> str:
         return ""
 
 
-def test_whatever_is_killed_the_job_goes_on(environ: Mapping[str, str], tmp_path: Path) -> None:
-    """`record` is killed in each phase of a window, and nsys in one: that is lost, and named."""
-    enough = tmp_path / "enough"
-    training = (sys.executable, str(TRAINING), "1000000", "0.05", str(CODE), str(enough))
+@pytest.fixture
+def enough(environ: Mapping[str, str], tmp_path: Path) -> Iterator[Path]:
+    """The file that ends the program of an armed job of one rank, `armed`, which runs."""
+    file = tmp_path / "enough"
+    training = (sys.executable, str(TRAINING), "1000000", "0.02", str(CODE), str(file))
     words = ("--record=manual", "--name=armed", "--gpus=0", "--processes=1", "--detach")
     assert invoke(environ, "profile", "--on=host", *words, "--", *training).returncode == 0
-    asked = [str(ROOT / "inv"), "record", "--job=armed", "--seconds=0.5"]
     await_step(environ, "armed")
-    for number, phase in enumerate(("accepted", "recording", "writing", "done"), 1):
-        with subprocess.Popen(asked, env=environ, start_new_session=True) as record:
-            await_state(environ, number, "recording" if phase == "writing" else phase, "done")
-            if phase == "writing":
-                await_stop(environ, number)
-            os.killpg(record.pid, signal.SIGKILL)
-        await_state(environ, number, "done")
-    with subprocess.Popen(asked, env=environ, stderr=subprocess.PIPE, text=True) as fifth:
-        await_state(environ, 5, "recording")
-        for pid in list_agents(environ):
-            os.kill(pid, signal.SIGKILL)
-        _, said = fifth.communicate()
-    assert (fifth.returncode, "window 5 is lost: rank0." in said) == (6, True), said
-    refused = invoke(environ, "record", "--job=armed", "--seconds=1")
-    assert (refused.returncode, "window 6 is lost" in refused.stderr) == (6, True), refused.stderr
+    yield file
+    file.touch()
+
+
+def start_record(environ: Mapping[str, str]) -> "subprocess.Popen[str]":
+    asked = [str(ROOT / "inv"), "record", "--job=armed", "--seconds=0.5"]
+    pipe = subprocess.PIPE
+    return subprocess.Popen(
+        asked, env=environ, stdout=pipe, stderr=pipe, text=True, start_new_session=True
+    )
+
+
+def check_end(environ: Mapping[str, str], enough: Path, reports: int) -> None:
+    """The job goes on to its own exit code, and so many windows are fetched."""
     enough.touch()
     fetched = invoke(environ, "fetch", "--job=armed", "--no-html")
     assert (fetched.returncode, f"exit code {CODE}" in fetched.stderr) == (5, True), fetched.stderr
-    assert fetched.stdout.count(".nsys-rep: ") == 4
+    assert fetched.stdout.count(".nsys-rep: ") == reports, fetched.stderr
+
+
+@contextlib.contextmanager
+def unanswered(environ: Mapping[str, str], number: int) -> Iterator[None]:
+    """Hold the rank's agent, so that it acknowledges the request behind the body."""
+    agents = [pid for pid, _ in list_processes(environ, "profile_ranks.py")]
+    for pid in agents:
+        os.kill(pid, signal.SIGSTOP)
+    (run,) = Path(environ["REPORT_DIR"]).glob("armed-*")
+    while not (run / "windows" / f"request-{number}.json").exists():
+        time.sleep(0.02)
+    yield
+    for pid in agents:
+        os.kill(pid, signal.SIGCONT)
+
+
+def reach(environ: Mapping[str, str], number: int, phase: str) -> None:
+    await_state(environ, number, "recording" if phase == "writing" else phase, "done")
+    if phase == "writing":
+        await_stop(environ, number)
+
+
+def test_whatever_is_killed_the_job_goes_on(environ: Mapping[str, str], enough: Path) -> None:
+    """`record` is killed in each phase of a window, and nsys in one: that is lost, and named.
+
+    tests/live/ssh/test_record_ssh.py has the phase behind them, the fetch.
+    """
+    phases = ("asked", "accepted", "recording", "writing", "done")
+    for number, phase in enumerate(phases, 1):
+        held = unanswered(environ, number) if phase == "asked" else contextlib.nullcontext()
+        with start_record(environ) as record, held:
+            if phase != "asked":
+                reach(environ, number, phase)
+            os.killpg(record.pid, signal.SIGKILL)
+        await_state(environ, number, "done")
+    with start_record(environ) as sixth:
+        await_state(environ, 6, "recording")
+        for pid in list_agents(environ):
+            os.kill(pid, signal.SIGKILL)
+        _, said = sixth.communicate()
+    assert (sixth.returncode, "window 6 is lost: rank0." in said) == (6, True), said
+    refused = invoke(environ, "record", "--job=armed", "--seconds=1")
+    assert (refused.returncode, "window 7 is lost" in refused.stderr) == (6, True), refused.stderr
+    check_end(environ, enough, len(phases))
+
+
+@pytest.mark.parametrize("killed", ["importer", "agent"])
+def test_nsys_is_killed_while_it_writes_a_report(
+    environ: Mapping[str, str], enough: Path, killed: str
+) -> None:
+    """We import the stream that it leaves. Without its agent, the next window is lost and named."""
+    with start_record(environ) as record:
+        writing: list[tuple[int, int]] = []
+        while not writing:
+            time.sleep(0.05)
+            agents = list_agents(environ)
+            importing = list_processes(environ, "QdstrmImporter --input-file")
+            writing = [(pid, agent) for pid, agent in importing if agent in agents]
+        ((importer, agent),) = writing
+        os.kill(importer if killed == "importer" else agent, signal.SIGKILL)
+        output, said = record.communicate()
+    assert (record.returncode, ".1.nsys-rep: " in output) == (0, True), said
+    second = invoke(environ, "record", "--job=armed", "--seconds=0.5")
+    is_lost = "window 2 is lost: rank0." in second.stderr
+    assert (second.returncode, is_lost) == ((6, True) if killed == "agent" else (0, False))
+    check_end(environ, enough, 1 if killed == "agent" else 2)

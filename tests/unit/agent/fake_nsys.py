@@ -108,7 +108,12 @@ def answer_session(words: list[str], sessions: Path) -> int:
         (sessions.parent / "stopping").touch()
         while not (sessions.parent / "go").exists():
             time.sleep(0.02)
-    if session["fault"] != "reportless":
+    report = Path(session["output"].replace("%%", "%") + ".nsys-rep")
+    if session["fault"] == "emptied":  # the agent was killed while its importer ran
+        report.touch()
+    elif session["fault"] == "streaming":  # the importer was killed
+        report.with_suffix(".qdstrm").write_text("recorded")
+    elif session["fault"] != "reportless":
         write_report(session["output"], {"words": words})
     file.write_text(json.dumps({**session, "state": "Launched"}))
     return 0

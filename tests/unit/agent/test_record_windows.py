@@ -127,7 +127,11 @@ def find_name(wrapper: Wrapper) -> str:
 
 @pytest.mark.parametrize(
     ("fault", "why"),
-    [("unstoppable", "Connection to Agent lost."), ("reportless", "there is no report of it")],
+    [
+        ("unstoppable", "Connection to Agent lost."),
+        ("reportless", "there is no report of it"),
+        ("emptied", "there is no report of it"),
+    ],
 )
 def test_a_lost_window_is_named_and_the_program_goes_on(
     wrapper: Wrapper, fault: str, why: str
@@ -141,6 +145,19 @@ def test_a_lost_window_is_named_and_the_program_goes_on(
         }
         output = end(job)
     assert (job.returncode, output) == (7, f"profile.py: {name}: window 1 is lost: {why}\n")
+    assert not [path for path in wrapper.out.glob("*.nsys-rep") if not path.stat().st_size]
+
+
+def test_the_stream_of_a_window_is_kept_under_its_number(
+    wrapper: Wrapper, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """nsys leaves it where its importer was killed; here is no other importer."""
+    monkeypatch.setenv("PATH", "/usr/bin:/bin")
+    with start(wrapper, "--fake=streaming") as job:
+        name = find_name(wrapper)
+        assert await_window(wrapper, ask(wrapper))["state"] == "lost"
+        assert "is a recording that no importer here reads" in end(job)
+    assert [path.name for path in wrapper.out.glob("*.qdstrm")] == [f"{name}.1.qdstrm"]
 
 
 def test_a_window_ends_before_the_folder_of_nsys_is_full(
