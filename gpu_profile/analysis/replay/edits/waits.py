@@ -19,6 +19,7 @@ from gpu_profile.analysis.replay.changes import (
     shorten,
     unblock_calls,
 )
+from gpu_profile.analysis.replay.edits.read_loops import fuse_read_loops
 from gpu_profile.analysis.replay.rank.rank_graph import NONE
 from gpu_profile.analysis.replay.run.run_graph import Edge, RunGraph
 from gpu_profile.analysis.replay.weights import Weights
@@ -32,7 +33,8 @@ def remove_waits(ranks: Sequence[int] = ()) -> Apply:
     is pin_copies().
 
     A call that only waits is gone, and so are the small copy to the host that it waits for and the
-    kernel of a test: the host takes no time for them, and less for the work before them.
+    kernel of a test: the host takes no time for them, and less for the work before them. What a
+    loop launches for each of its reads is fused.
     """
 
     def apply(graph: RunGraph, weights: Weights) -> Weights:
@@ -44,7 +46,7 @@ def remove_waits(ranks: Sequence[int] = ()) -> Apply:
         unread = np.r_[copies, _find_tests(graph, copies)]
         issuing = graph.ops.call[unread].astype(np.int64)
         only_wait[issuing] = chosen[issuing] = True
-        weights = weights.with_work(unread, 0)
+        weights = fuse_read_loops(graph, weights.with_work(unread, 0), copies)
         return _drop_calls(graph, weights, np.flatnonzero(only_wait & chosen))
 
     return apply

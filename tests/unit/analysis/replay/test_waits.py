@@ -62,6 +62,35 @@ def test_a_value_that_nobody_reads_is_not_copied(size: int, left_us: int) -> Non
     assert predict_us(graph, remove_waits()) == pytest.approx(left_us, abs=0.5)
 
 
+def make_read_loop(turns: int, kernel_us: int) -> RankGraph:
+    """Each step: in each turn a launch of 5 us, a kernel, a copy of 4 bytes and a wait for it."""
+    calls, ops, returns, now = list[Call](), list[Op](), list[tuple[int, int]](), 0
+    for step in range(STEPS):
+        for _ in range(turns):
+            first, done = len(calls), now + 6_000 + 1_000 * kernel_us
+            calls.append(Call(now, now + 5_000, step))
+            calls.append(Call(now + 5_000, now + 10_000, step))
+            calls.append(Call(now + 10_000, done + 6_000, step, SYNC, waits=True))
+            ops.append(Op(now + 6_000, done, first, step))
+            ops.append(Op(done + 1_000, done + 3_000, first + 1, step, COPY, bytes=4))
+            returns.append((len(ops) - 1, first + 2))
+            now = done + 6_000
+    return make_rank(calls, ops, returns)
+
+
+@pytest.mark.parametrize(
+    ("turns", "kernel_us", "left_us"), [(8, 4, 4 + 7 * 3.3), (6, 4, 6 * 5), (8, 12, 8 * 13)]
+)
+def test_launches_for_the_reads_of_a_loop_are_fused(
+    turns: int, kernel_us: int, left_us: float
+) -> None:
+    """Without their begins and ends, 0.7 us each. Six turns are five between reads, too few, and
+    kernels of 12 us are too long.
+    """
+    graph = join(make_read_loop(turns, kernel_us))
+    assert predict_us(graph, remove_waits()) == pytest.approx(left_us, abs=0.5)
+
+
 def make_uneven_reads(late_us: int) -> RankGraph:
     """Each step: 10 reads by a launch of 5 us, a copy of 2 us and a wait for it; 4 of the waits
     return `late_us` behind the copy.

@@ -1,0 +1,55 @@
+"""The launches of a loop that reads a value in each turn, such as the norm of each gradient."""
+
+import numpy as np
+
+from gpu_profile.analysis.activity.activity import COMPUTE, SET
+from gpu_profile.analysis.arrays.types import Flags, IntArray
+from gpu_profile.analysis.replay.changes import free_calls, scale_delays
+from gpu_profile.analysis.replay.edits.calls import EMPTY_NS, LATE_NS, mark_runs
+from gpu_profile.analysis.replay.rank.rank_graph import NONE
+from gpu_profile.analysis.replay.run.run_graph import RunGraph
+from gpu_profile.analysis.replay.weights import Weights
+
+MOST_LAUNCHES, MOST_NS = 3, 10_000
+"""Of a turn, and of each kernel in it. The norm of a gradient is a fill and a kernel of 2 to 6 us;
+a turn of a solver, or the choice of a beam's words, takes longer."""
+
+
+def fuse_read_loops(graph: RunGraph, weights: Weights, copies: IntArray) -> Weights:
+    """What a loop launches for each of its reads (`copies`) is a part of what it launches first:
+    the launches take no time, and the kernels begin and end with the first one.
+    """
+    calls = _find_launches(graph, copies)
+    ops = np.flatnonzero(graph.live & np.isin(graph.ops.call, calls))
+    weights = weights.with_work(ops, np.maximum(weights.work[ops] - EMPTY_NS, 0))
+    starts = graph.nodes.op_start[ops]
+    weights = scale_delays(graph, weights, starts[weights.delay[starts] < LATE_NS], 0.0)
+    return free_calls(graph, weights, calls)
+
+
+def _find_launches(graph: RunGraph, copies: IntArray) -> IntArray:
+    """The calls that launch for the second and later reads of a loop: of six turns or more in a
+    step, each with a few short kernels before its read.
+    """
+    calls = graph.calls
+    launches = np.unique(graph.ops.call[graph.ops.call != NONE]).astype(np.int64)
+    reads = np.flatnonzero(np.isin(launches, graph.ops.call[copies]))
+    begin, end = reads[:-1] + 1, reads[1:]
+    before, behind = launches[begin - 1], launches[end]
+    long_ones = np.r_[0, np.cumsum(_mark_long(graph)[launches])]
+    is_turn = (end - begin >= 1) & (end - begin <= MOST_LAUNCHES)
+    is_turn &= (long_ones[end] == long_ones[begin]) & (calls.step[before] == calls.step[behind])
+    in_loop = mark_runs(is_turn, calls.thread[behind].astype(np.int64))
+    edges = np.zeros(len(launches) + 1, np.int64)
+    edges[begin[in_loop]] += 1
+    edges[end[in_loop]] -= 1
+    return launches[np.cumsum(edges)[:-1] > 0]
+
+
+def _mark_long(graph: RunGraph) -> Flags:
+    """A mask of the calls that copy, or launch a kernel of more than MOST_NS."""
+    ops = graph.ops
+    is_long = ~np.isin(ops.kind, (COMPUTE, SET)) | (ops.end - ops.start > MOST_NS)
+    marks = np.zeros(len(graph.calls.start), bool)
+    marks[ops.call[is_long & (ops.call != NONE)]] = True
+    return marks
