@@ -136,6 +136,16 @@ def run_call(call: Call) -> None:
         runpy.run_path(call.words[0], run_name="__main__")
 
 
+def become_call(call: Call) -> None:
+    """Run the call, and end this process as its Python would."""
+    try:
+        run_call(call)
+    except SystemExit as end:
+        exit_fast(end.code)
+        raise
+    exit_fast(0)
+
+
 def import_verbs() -> None:
     """Import all modules. pkgutil finds none in `verbs`, a folder without __init__.py."""
     (package,) = map(Path, gpu_profile.__path__)
@@ -180,12 +190,7 @@ def main() -> None:
     gc.set_threshold(10_000, 20, 20)  # as tests/conftest.py: up to 5 % of the time of a verb
     call = Server(socket.socket(fileno=int(sys.argv[1]))).serve()
     if call is not None:
-        try:
-            run_call(call)
-        except SystemExit as end:
-            exit_fast(end.code)
-            raise
-        exit_fast(0)
+        become_call(call)
 
 
 if __name__ == "__main__":

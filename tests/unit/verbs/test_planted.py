@@ -135,15 +135,11 @@ def unsafe_opens(trace: Path, below: Path) -> set[str]:
 
 RUN_VERBS = """
 import json, os, sys
-from tests.fork_server import Call, exit_fast, import_verbs, run_call
+from tests.fork_server import Call, become_call, import_verbs
 import_verbs()
 for call in json.loads(sys.argv[1]):
     if not os.fork():
-        try:
-            run_call(Call(**call))
-        except SystemExit as end:
-            exit_fast(end.code)
-        exit_fast(0)
+        become_call(Call(**call))
     os.wait()
 """
 """Runs each call in a child. A trace of one Python per verb has a thousand opens of its imports."""
