@@ -23,6 +23,7 @@ from gpu_profile.printable import name_program
 from gpu_profile.progress import Progress
 from gpu_profile.runs import record as runs
 from gpu_profile.runs.record_endpoint import record_by_url
+from gpu_profile.runs.reports.armed_cost import describe_armed_cost
 from gpu_profile.runs.reports.export_report import export_fetched
 from gpu_profile.runs.reports.lost_launches import describe_lost_kernels
 from gpu_profile.runs.reports.validate import Report, check_events, find_reports, summarise_report
@@ -70,6 +71,10 @@ def _tell_reports(
     kinds = runs.load_run(directory).kinds
     for report in reports:
         print(_read_report(launcher, job_id, report, kinds, settings))
+    by_nsys = [report for report in reports if report.path.suffix == ".nsys-rep"]
+    for report in by_nsys[:1]:  # ranks are alike
+        if cost := describe_armed_cost(report.path, report.sqlite):
+            Progress().say(cost)
     if window:
         _check(window)
     print(name_program(f"`invoke diagnose --run {directory.name}` reads them; the job goes on"))
