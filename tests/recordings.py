@@ -6,9 +6,9 @@ diagnose one of them takes 0.14 s of CPU, and 0.7 s a whole one.
 
 import gzip
 import os
-import sqlite3
-from contextlib import closing
 from pathlib import Path
+
+from tests.written_database import write_database
 
 STEPS = 4
 _RECORDED = Path(__file__).parent / "data" / "h200x4-ddp"
@@ -34,7 +34,7 @@ def make_short_run(folder: Path) -> Path:
 def _write_short_rank(recorded: Path, target: Path) -> None:
     """Keep what began before the next step, and the GPU's work for those calls."""
     target.write_bytes(gzip.decompress(recorded.read_bytes()))
-    with closing(sqlite3.connect(target)) as report:
+    with write_database(target) as report:
         (end,) = report.execute(
             "SELECT start FROM NVTX_EVENTS WHERE text = 'step' ORDER BY start LIMIT 1 OFFSET ?",
             (STEPS,),
@@ -44,5 +44,5 @@ def _write_short_rank(recorded: Path, target: Path) -> None:
         calls = f"SELECT correlationId FROM {_CUPTI}RUNTIME"
         for kind in _WORK:
             report.execute(f"DELETE FROM {_CUPTI}{kind} WHERE correlationId NOT IN ({calls})")
-        report.commit()
+        report.commit()  # VACUUM runs in no transaction
         report.execute("VACUUM")

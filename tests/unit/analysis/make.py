@@ -4,6 +4,8 @@ import sqlite3
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from tests.written_database import write_database
+
 Cells = Sequence[object]
 Rows = Sequence[Cells]
 
@@ -53,14 +55,12 @@ def make_report(
     columns: Mapping[str, str] | None = None,
 ) -> Path:
     """Write tables (their columns as in COLUMNS, or given) and strings with the ids 1, 2, …"""
-    database = sqlite3.connect(path)
     facts = [("EXPORT_SCHEMA_VERSION", schema)] if schema else []
-    _table(database, "META_DATA_EXPORT", "name value", facts)
-    _table(database, "StringIds", "id value", list(enumerate(strings, start=1)))
-    for name, rows in tables.items():
-        _table(database, name, {**COLUMNS, **(columns or {})}[name], rows)
-    database.commit()
-    database.close()
+    with write_database(path) as database:
+        _table(database, "META_DATA_EXPORT", "name value", facts)
+        _table(database, "StringIds", "id value", list(enumerate(strings, start=1)))
+        for name, rows in tables.items():
+            _table(database, name, {**COLUMNS, **(columns or {})}[name], rows)
     return path
 
 

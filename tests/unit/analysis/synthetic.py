@@ -1,10 +1,11 @@
 """Reports made by code: a small model of hosts, GPUs and collectives, written as nsys exports."""
 
-import sqlite3
 import struct
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+
+from tests.written_database import write_database
 
 TABLES = {
     "META_DATA_EXPORT": "name TEXT, value TEXT",
@@ -65,16 +66,15 @@ class Recording:
         """Write the export; a table without rows is absent, as nsys has it."""
         self.rows["META_DATA_EXPORT"] = [("EXPORT_SCHEMA_VERSION", "3.20.3")]
         self.rows["StringIds"] = [(number, text) for text, number in self.names.items()]
-        with sqlite3.connect(path) as connection:
+        with write_database(path) as database:
             for table, columns in TABLES.items():
                 rows = self._shifted(table)
                 if rows or table == "StringIds":
-                    connection.execute(f"CREATE TABLE {table} ({columns})")
+                    database.execute(f"CREATE TABLE {table} ({columns})")
                     width = columns.count(",") + 1
                     cells = [(*row, *(None,) * (width - len(row))) for row in rows]
                     marks = ",".join("?" * width)
-                    connection.executemany(f"INSERT INTO {table} VALUES ({marks})", cells)
-        connection.close()
+                    database.executemany(f"INSERT INTO {table} VALUES ({marks})", cells)
         return path
 
     def _shifted(self, table: str) -> list[Row]:
