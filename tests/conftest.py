@@ -5,6 +5,7 @@ import os
 import shutil
 import signal
 import subprocess
+import zlib
 from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
 
@@ -50,6 +51,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         metavar="NAME",
         help=f"fail, and do not skip, where this part is missing: all, {', '.join(PARTS)}",
     )
+    parser.addoption(
+        "--share",
+        default="1/1",
+        metavar="K/N",
+        help="run share K of N: a function's tests together",
+    )
     parser.addoption("--image", default="", help="the image under test; default: the settings'")
 
 
@@ -92,6 +99,19 @@ def pytest_collection() -> Generator[None, object, object]:
         return (yield)
     finally:
         gc.enable()
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Keep the share of the tests that --share names. Every file has some tests in each."""
+    share, count = map(int, config.getoption("--share").split("/"))
+    left_out = [item for item in items if find_share(item.nodeid, count) != share]
+    if left_out:
+        config.hook.pytest_deselected(items=left_out)
+        items[:] = [item for item in items if find_share(item.nodeid, count) == share]
+
+
+def find_share(nodeid: str, count: int) -> int:
+    return zlib.crc32(nodeid.partition("[")[0].encode()) % count + 1
 
 
 def pytest_collection_finish() -> None:

@@ -6,6 +6,7 @@ import subprocess
 from pathlib import Path
 
 from gpu_profile.settings.places import ROOT
+from tests.conftest import find_share
 
 RUN = """
 set -euo pipefail
@@ -65,3 +66,11 @@ def test_a_night_goes_on_behind_a_part_that_failed(tmp_path: Path) -> None:
         f"failed; to repeat it: GPU_PROFILE_SEED=7 ./inv {drawn}",
         "failed; to repeat it: GPU_PROFILE_SLOW=1 .ci/run",
     ]
+
+
+def test_the_cases_of_a_function_are_in_one_share_and_each_is_in_some() -> None:
+    functions = [f"tests/unit/test_{letter}.py::test_x" for letter in "abcdefgh"]
+    shares = [find_share(name, 2) for name in functions]
+    assert set(shares) == {1, 2}
+    assert [find_share(f"{name}[ssh-1]", 2) for name in functions] == shares
+    assert {find_share(name, 1) for name in functions} == {1}
