@@ -6,7 +6,7 @@ thread), and runs the backward pass from high to low numbers
 of other modules run one after the other. A pre-hook on the first of them tells that the module's
 backward begins. The first one can only be a node that a node of another module uses: graph.py finds
 those from the module's outputs. Pre-hooks return None: gradients are as they were
-(https://docs.pytorch.org/docs/stable/generated/torch.autograd.graph.Node.register_prehook.html).
+(https://docs.pytorch.org/docs/stable/generated/torch.Tensor.register_hook.html).
 Full backward hooks would insert nodes (BackwardHook of torch/utils/hooks.py), and forbid changes in
 place (register_full_backward_hook of
 https://docs.pytorch.org/docs/stable/generated/torch.nn.Module.html).
@@ -19,8 +19,8 @@ import threading
 from typing import TYPE_CHECKING, Any
 
 from gpu_profile_marks.graph import Span, find_nodes, is_kept_cast
-from gpu_profile_marks.ranges import RANGES, SWITCH, make_mark
-from gpu_profile_marks.simple import find_known, has_gradient, is_simple, list_inputs
+from gpu_profile_marks.ranges import RANGES, SWITCH, Ranges, make_mark
+from gpu_profile_marks.simple import find_known, is_simple, list_inputs
 
 if TYPE_CHECKING:
     from gpu_profile_marks.names import Named
@@ -33,7 +33,11 @@ _GRADIENT = object()  # the key of the range around one
 class _Thread(threading.local):
     """The modules whose forward runs in this thread, and the spans of those that have ended."""
 
-    def __init__(self) -> None:
+    def __init__(self, torch: Any) -> None:  # noqa: ANN401 - torch
+        # A node takes hooks from the dictionary of a tensor: register_prehook would make a
+        # dictionary and a handle for each node, in 2 us. torch itself does it for tensors' hooks:
+        # https://github.com/pytorch/pytorch/blob/v2.11.0/torch/_tensor.py
+        self.holder = torch.empty(0, device="cpu")
         self.entered: list[tuple[int, Named]] = []
         self.spans: list[Span] = []
         self.first = 0  # of the nodes of the outermost forward
@@ -50,18 +54,19 @@ class Backward:
         self._task = torch._C._current_graph_task_id
         self._compiling = torch.compiler.is_compiling
         self._tensor = torch.Tensor
-        self._thread = _Thread()
+        self._thread = _Thread(torch)
         self._is_distributed = _find_initialized(torch)
         self._waiting = 0  # forwards whose backward has not begun
 
-    def enter(self, module: Any, named: Named) -> None:  # noqa: ANN401 - a torch.nn.Module
-        thread, number = self._thread, self._sequence()
-        entered = thread.entered
-        if not entered:
-            thread.first = number
-            thread.reduced = self._is_distributed()
-            thread.by_ddp = thread.reduced and type(module).__name__ == _DDP
-        entered.append((number, named))
+    def begin(self, module: Any) -> None:  # noqa: ANN401 - a torch.nn.Module
+        """Note that an outermost forward begins."""
+        thread = self._thread
+        thread.first = self._sequence()
+        thread.reduced = self._is_distributed()
+        thread.by_ddp = thread.reduced and type(module).__name__ == _DDP
+
+    def enter(self, named: Named) -> None:
+        self._thread.entered.append((self._sequence(), named))
 
     def leave(self, module: Any, arguments: Any, output: Any) -> None:  # noqa: ANN401 - torch
         thread = self._thread
@@ -104,8 +109,7 @@ class Backward:
         if named.nodes == end - start and named.offsets and self._needs_no_gradients(named, module):
             first = find_known(output, self._tensor, start, inner, named.offsets)
             if first:
-                for node in first:
-                    node.register_prehook(named.begin)
+                self._hook(first, named)
                 spans.append(Span(start, end, list_inputs(arguments, self._tensor)))
                 return
         found = find_nodes(output, self._tensor, start, end, inner)
@@ -122,21 +126,31 @@ class Backward:
         """Hook what a search found. Returns the nodes of others that the module uses."""
         nodes, inputs, gradients = found
         if named.begin is None:
-            named.begin = self._make_begin(named.text)
-        for node in (*nodes, *casts):
-            node.register_prehook(named.begin)
+            named.begin = {0: self._make_begin(named.text)}
+        self._hook([*nodes, *casts], named)
         if casts:
             gradients += [function for node in casts for function, _ in node.next_functions]
             inputs = [node for node in inputs if node not in casts]
         named.is_reduced = self._hook_gradients(gradients, named.text) and self._thread.by_ddp
         return inputs
 
+    def _hook(self, nodes: list[Any], named: Named) -> None:
+        holder = self._thread.holder
+        holder._backward_hooks = named.begin
+        for node in nodes:
+            node._register_hook_dict(holder)
+
     def _needs_no_gradients(self, named: Named, module: Any) -> bool:  # noqa: ANN401 - a torch.nn.Module
         """Return whether the AccumulateGrads of the module's parameters get no hooks now."""
         thread = self._thread
         if thread.reduced:
             return thread.by_ddp and named.is_reduced
-        return not (self._waiting or has_gradient(module))
+        if self._waiting:
+            return False
+        for parameter in module._parameters.values():
+            if parameter is not None and parameter.grad is not None:
+                return False
+        return True
 
     def _hook_gradients(self, nodes: list[Any], text: str) -> bool:
         """Surround the AccumulateGrad of each parameter, and what DDP launches behind it. Returns
@@ -167,6 +181,7 @@ class Backward:
     def _make_begin(self, text: str) -> Any:  # noqa: ANN401 - a callable
         mark = make_mark(f"backward {text}")
         torch, task_of, compiling = self._torch, self._task, self._compiling
+        domain = Ranges.domain
 
         def begin(_gradients: Any) -> None:  # noqa: ANN401 - torch
             if compiling() or not SWITCH.on:
@@ -176,10 +191,12 @@ class Backward:
                 task = task_of()
                 # The list once, not RANGES.open thrice: each is a look-up of a thread's local.
                 open_ = RANGES.open
-                last = open_[-1] if open_ else None
-                if last is not None and type(last[0]) is _Task and last[0].number == task:
-                    if last[1] is not mark:
-                        RANGES.replace(last[0], mark)
+                key, last = open_[-1] if open_ else (None, None)
+                if type(key) is _Task and key.number == task:
+                    if last is not mark:
+                        open_[-1] = key, mark
+                        domain.pop()
+                        domain.push(mark.address)
                     return
                 # No hook tells the end of a backward pass. autograd calls these callbacks behind
                 # its last node: GraphTask::exec_post_processing of

@@ -38,7 +38,10 @@ class Hook:
 
 
 def make_global_hook(torch: Any, call: Callable[..., None]) -> Callable[..., None]:  # noqa: ANN401 - torch
-    """Return such a hook as a function, which Python calls sooner. Nobody pickles global hooks."""
+    """Return such a hook as a function, which Python calls sooner. Nobody pickles global hooks.
+
+    An error in `call` ends the marks.
+    """
     compiling = torch.compiler.is_compiling
     set_tracer = torch._C._dynamo.eval_frame.set_eval_frame
 
@@ -48,6 +51,8 @@ def make_global_hook(torch: Any, call: Callable[..., None]) -> Callable[..., Non
         tracer = set_tracer(None)
         try:
             call(*arguments)
+        except Exception as error:
+            SWITCH.fail(error)
         finally:
             set_tracer(tracer)
 

@@ -89,16 +89,16 @@ def _install(torch: Any, environ: Mapping[str, str], trace: TorchTrace | None) -
     window = make_window(torch, environ, trace)
     steps = StepMarks(torch, Steps(), window)
     level = environ.get(LEVEL, "") if Ranges.domain is not None else "steps"
-    marks = modules.ModuleMarks(steps.at_forward, marks_every_module=level in ("modules", "ops"))
-    modules.set_marks(marks, compiling)
+    marks = modules.ModuleMarks(steps.at_forward)
+    owners = None
     if level in ("modules", "ops"):
-        marks.backward = Backward(torch)
-        _hook_every_module(torch)
-        owners = None
+        marks = modules.EveryModuleMarks(steps.at_forward, Backward(torch))
+        _hook_every_module(torch, marks)
     else:
         owners = OwnerHooks(torch)
         owners.know_modules(torch.nn.modules.module)
         leave_hooks_to_python(torch)
+    modules.set_marks(marks, compiling)
     watch_optimizers(torch, owners.hook_owners if owners is not None else None)
     modules.mark_compiled(torch.nn.Module)
     of_optimizer = OptimizerMarks(steps, compiling)
@@ -123,10 +123,10 @@ def _begin_with_cuda(torch: Any, trace: TorchTrace, window: Window | Ending | No
         torch.cuda._lazy_call(lambda: SWITCH.guard(trace.start))
 
 
-def _hook_every_module(torch: Any) -> None:  # noqa: ANN401 - torch
+def _hook_every_module(torch: Any, marks: modules.EveryModuleMarks) -> None:  # noqa: ANN401 - torch
     of_module = torch.nn.modules.module
-    of_module.register_module_forward_pre_hook(make_global_hook(torch, modules.before_forward))
-    after = make_global_hook(torch, modules.after_forward)
+    of_module.register_module_forward_pre_hook(make_global_hook(torch, marks.enter))
+    after = make_global_hook(torch, marks.leave)
     of_module.register_module_forward_hook(after, always_call=True)
     _hide_hooks_from_warning(of_module)
 

@@ -10,7 +10,7 @@ import sys
 import threading
 from typing import TYPE_CHECKING, Any
 
-from gpu_profile_marks.names import Named, Names
+from gpu_profile_marks.names import COMPILED, Named, Names
 from gpu_profile_marks.ranges import RANGES, SWITCH, make_mark
 
 if TYPE_CHECKING:
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from gpu_profile_marks.backward import Backward
 
 _FORWARD = object()
-_COMPILED = "OptimizedModule"  # what torch.compile makes of a module
 _MOST_SEARCHES = 64  # for modules that were added to a model: some 1 ms each
 
 
@@ -48,19 +47,17 @@ _marks: ModuleMarks | None = None
 class ModuleMarks:
     """The marks of forwards. `starts` is called before each forward of an outermost module."""
 
-    def __init__(self, starts: Callable[[], None], *, marks_every_module: bool) -> None:
-        self.backward: Backward | None = None
+    def __init__(self, starts: Callable[[], None]) -> None:
         self._starts = starts
-        self._marks_every_module = marks_every_module
-        self._names = Names()
         self._phase = make_mark("forward")
-        self._searches = _MOST_SEARCHES
 
-    def enter(self, module: Any) -> None:  # noqa: ANN401 - a torch.nn.Module
+    def enter(self, module: Any, _arguments: Any = ()) -> None:  # noqa: ANN401 - torch
         thread = _THREAD
-        if type(module).__name__ == _COMPILED:
+        if thread.compiled is module:
+            return
+        if type(module).__name__ == COMPILED:
             thread.compiled = module._modules["_orig_mod"]
-        outermost = thread.outermost  # once: each look-up of a thread's local takes 50 ns
+        outermost = thread.outermost
         if module is outermost:
             if _is_called_inside_a_module():
                 thread.depth += 1
@@ -70,18 +67,67 @@ class ModuleMarks:
         if outermost is None:
             thread.outermost = module
             self._begin(module)
-        if self._marks_every_module:
+
+    def _begin(self, _module: Any) -> None:  # noqa: ANN401 - a torch.nn.Module
+        """Begin the outermost forward."""
+        self._starts()
+        RANGES.push(_FORWARD, self._phase)
+
+    def leave(self, module: Any, _arguments: Any, _output: Any) -> None:  # noqa: ANN401 - torch
+        thread = _THREAD
+        if thread.compiled is module:
+            return
+        if type(module).__name__ == COMPILED:
+            thread.compiled = None
+        if module is thread.outermost:
+            if thread.depth:
+                thread.depth -= 1
+                return
+            self._end()
+
+    def _end(self) -> None:
+        """End the outermost forward."""
+        _THREAD.outermost, _THREAD.depth = None, 0
+        RANGES.pop(_FORWARD)
+
+
+class EveryModuleMarks(ModuleMarks):
+    """The marks of every module's forward and backward.
+
+    What runs for each module is in as few frames as can be: 1 us of Python for each would add a
+    tenth to a step of small modules.
+    """
+
+    def __init__(self, starts: Callable[[], None], backward: Backward) -> None:
+        super().__init__(starts)
+        self._backward = backward
+        self._names = Names()
+        self._named = self._names.by_id
+        self._searches = _MOST_SEARCHES
+
+    def enter(self, module: Any, _arguments: Any = ()) -> None:  # noqa: ANN401 - torch
+        thread = _THREAD
+        if thread.compiled is module:
+            return
+        outermost = thread.outermost
+        named = self._named.get(id(module))
+        if (
+            outermost is None
+            or outermost is module
+            or named is None
+            or named.module() is not module
+            or named.is_compiled
+        ):
+            super().enter(module)
             named = self._names.find(module) or self._name_late(module)
-            if self.backward is not None:
-                self.backward.enter(module, named)
-            if named.forward is None:
-                named.forward = make_mark(f"forward {named.text}")
-            RANGES.push(module, named.forward)
+        self._backward.enter(named)
+        RANGES.push(module, named.forward or named.make_forward())
 
     def _begin(self, module: Any) -> None:  # noqa: ANN401 - a torch.nn.Module
         self._starts()
-        if self._marks_every_module and self._names.find(module) is None:
+        if self._names.find(module) is None:
             self._names.name_tree(module)
+        self._backward.begin(module)
         RANGES.push(_FORWARD, self._phase)
 
     def _name_late(self, module: Any) -> Named:  # noqa: ANN401 - a torch.nn.Module
@@ -97,24 +143,16 @@ class ModuleMarks:
 
     def leave(self, module: Any, arguments: Any, output: Any) -> None:  # noqa: ANN401 - torch
         thread = _THREAD
-        if type(module).__name__ == _COMPILED:
-            thread.compiled = None
-        if self._marks_every_module:
-            if self.backward is not None:
-                self.backward.leave(module, arguments, output)
-            RANGES.pop(module)
-        if module is thread.outermost:
-            if thread.depth:
-                thread.depth -= 1
-                return
-            self._end()
+        if thread.compiled is module:
+            return
+        self._backward.leave(module, arguments, output)
+        RANGES.pop(module)
+        if thread.outermost is module or thread.compiled is not None:
+            super().leave(module, arguments, output)
 
     def _end(self) -> None:
-        """End the outermost forward."""
-        _THREAD.outermost, _THREAD.depth = None, 0
-        if self.backward is not None:
-            self.backward.forget()
-        RANGES.pop(_FORWARD)
+        self._backward.forget()
+        super()._end()
 
 
 def _is_called_inside_a_module() -> bool:
@@ -131,21 +169,21 @@ def _is_called_inside_a_module() -> bool:
     return calls > 1
 
 
-def before_forward(module: Any, _arguments: Any) -> None:  # noqa: ANN401 - torch
-    """Global forward pre-hook. Whoever calls it has asked is_compiling()."""
-    if not SWITCH.on or _marks is None or _THREAD.compiled is module:
+def before_forward(module: Any, arguments: Any) -> None:  # noqa: ANN401 - torch
+    """Forward pre-hook. Whoever calls it has asked is_compiling()."""
+    if not SWITCH.on or _marks is None:
         return
     try:
-        _marks.enter(module)
+        _marks.enter(module, arguments)
     except Exception as error:
         SWITCH.fail(error)
 
 
 def after_forward(module: Any, arguments: Any, output: Any) -> None:  # noqa: ANN401 - torch
-    """Global forward hook, which torch also calls where forward raises (`always_call` of
+    """Forward hook, which torch also calls where forward raises (`always_call` of
     https://docs.pytorch.org/docs/stable/generated/torch.nn.Module.html).
     """
-    if not SWITCH.on or _marks is None or _THREAD.compiled is module:
+    if not SWITCH.on or _marks is None:
         return
     try:
         _marks.leave(module, arguments, output)

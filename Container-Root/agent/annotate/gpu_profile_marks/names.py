@@ -8,8 +8,14 @@ import re
 import sys
 import weakref
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from gpu_profile_marks.ranges import make_mark
+
+if TYPE_CHECKING:
+    from gpu_profile_marks.ranges import Mark
+
+COMPILED = "OptimizedModule"  # what torch.compile makes of a module
 # Children under these names are what a wrapper wraps: they have the wrapper's own name.
 _TRANSPARENT = {"_orig_mod", "_checkpoint_wrapped_module", "_fsdp_wrapped_module"}
 _PARALLEL = {"DistributedDataParallel", "DataParallel"}
@@ -19,22 +25,29 @@ _MOST_COPIES = 32  # of a class: a program that copies its model in each step ha
 class Named:
     """A module's text, `transformer.h.3.attn|GPT2Attention|FILE:LINE`, and what its hooks keep.
 
-    `forward` is the mark of its forward, `begin` the hook of its backward. `nodes` is the number of
-    nodes of its last forward whose nodes were searched; `offsets` are the numbers of its first
-    nodes, where they can be found without a search (simple.py), and `is_reduced` tells that its
-    gradients have hooks for good.
+    `forward` is the mark of its forward, `begin` the hook of its backward in a dictionary. `nodes`
+    is the number of nodes of its last forward whose nodes were searched; `offsets` are the numbers
+    of its first nodes, where they can be found without a search (simple.py), and `is_reduced` tells
+    that its gradients have hooks for good.
     """
 
-    __slots__ = ("begin", "forward", "is_reduced", "module", "nodes", "offsets", "text")
+    __slots__ = (
+        *("begin", "forward", "is_compiled", "is_reduced", "module", "nodes", "offsets", "text"),
+    )
 
     def __init__(self, module: Any, text: str) -> None:  # noqa: ANN401 - a torch.nn.Module
         self.module = weakref.ref(module)
         self.text = text
-        self.forward: Any = None
+        self.forward: Mark | None = None
         self.begin: Any = None
         self.nodes = 0
         self.offsets: set[int] = set()
         self.is_reduced = False
+        self.is_compiled = type(module).__name__ == COMPILED
+
+    def make_forward(self) -> Mark:
+        self.forward = make_mark(f"forward {self.text}")
+        return self.forward
 
 
 class Names:
@@ -44,14 +57,14 @@ class Names:
     """
 
     def __init__(self) -> None:
-        self._named: dict[int, Named] = {}
+        self.by_id: dict[int, Named] = {}
         self._classes: dict[type, str] = {}
         self._prefixes: dict[int, tuple[Any, str]] = {}
         self._owners: dict[str, Any] = {}
 
     def find(self, module: Any) -> Named | None:  # noqa: ANN401 - a torch.nn.Module
         """Return what is known of a module, or None if it was never named."""
-        named = self._named.get(id(module))
+        named = self.by_id.get(id(module))
         return named if named is not None and named.module() is module else None
 
     def name_tree(self, root: Any) -> None:  # noqa: ANN401 - a torch.nn.Module
@@ -102,7 +115,7 @@ class Names:
         text = f"{(name or kind.__name__).replace('|', '/')}|{kind.__name__}|{place}"
         named = self.find(module)
         if named is None or named.text != text:
-            named = self._named[id(module)] = Named(module, text)
+            named = self.by_id[id(module)] = Named(module, text)
         return named
 
 

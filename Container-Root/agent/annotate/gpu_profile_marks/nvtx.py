@@ -10,6 +10,7 @@ https://github.com/NVIDIA/NVTX/tree/release-v3/c/include/nvtx3).
 from __future__ import annotations
 
 import ctypes
+import functools
 import os
 from typing import Any
 
@@ -114,11 +115,12 @@ class Domain:
 
     def __init__(self, functions: Any, name: str) -> None:  # noqa: ANN401 - a ctypes array
         self._register = _Make(functions[_REGISTER_STRING])
-        self._push = _Push(functions[_PUSH])
-        self._pop = _Pop(functions[_POP])
         self._mark = _Mark(functions[_MARK]) if functions[_MARK] else None
         self._handle = _MakeDomain(functions[_DOMAIN_CREATE])(name.encode())
         self._kept: list[Attributes] = []
+        # Not methods: a frame more for each range takes as long as the call of an empty tool.
+        self.push = functools.partial(_Push(functions[_PUSH]), self._handle)
+        self.pop = functools.partial(_Pop(functions[_POP]), self._handle)
 
     def make(self, message: str) -> Attributes:
         """Return the attributes of a range with this message."""
@@ -131,12 +133,6 @@ class Domain:
         )
         self._kept.append(attributes)
         return attributes
-
-    def push(self, address: int) -> None:
-        self._push(self._handle, address)
-
-    def pop(self) -> None:
-        self._pop(self._handle)
 
     def mark(self, address: int) -> None:
         if self._mark is not None:

@@ -86,14 +86,6 @@ class Ranges(threading.local):
         if domain is not None:
             domain.push(mark.address)
 
-    def replace(self, key: object, mark: Mark) -> None:
-        """End the innermost range, and begin one in its place."""
-        self.open[-1] = (key, mark)
-        domain = self.domain
-        if domain is not None:
-            domain.pop()
-            domain.push(mark.address)
-
     def pop(self, key: object) -> bool:
         """End the innermost range of this key and all ranges inside it.
 

@@ -42,10 +42,9 @@ def find_known(
 
     Only nodes of the output, and those that modules inside use, can be first nodes.
     """
-    if isinstance(output, kind) and len(offsets) == 1:  # nearly all modules: no loop for them
-        node = find_node(output)
-        if node is not None and node._sequence_nr() - start in offsets:
-            return [node]
+    node = find_node(output) if isinstance(output, kind) else None
+    if node is not None and len(offsets) == 1 and node._sequence_nr() - start in offsets:
+        return [node]  # nearly all modules: no loop for them
     nodes = [find_node(tensor) for tensor in list_tensors(output, kind)]
     for span in inner:
         nodes += span.inputs
@@ -62,11 +61,3 @@ def list_inputs(arguments: Any, kind: type) -> list[Any]:  # noqa: ANN401 - torc
     """Return the nodes that made the arguments of a forward."""
     nodes = [find_node(each) for each in arguments if isinstance(each, kind)]
     return [node for node in nodes if node is not None]
-
-
-def has_gradient(module: Any) -> bool:  # noqa: ANN401 - a torch.nn.Module
-    """Return whether a parameter of the module itself has a gradient."""
-    for parameter in module._parameters.values():
-        if parameter is not None and parameter.grad is not None:
-            return True
-    return False

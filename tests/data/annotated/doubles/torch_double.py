@@ -95,6 +95,10 @@ class Loader:
         return "batch"
 
 
+def empty(*_, **__):
+    return Tensor()
+
+
 def backward():
     return "gradients"
 

@@ -26,6 +26,9 @@ class Node:
     def register_prehook(self, hook: Callable[..., None]) -> None:
         self.hooks.append(hook)
 
+    def _register_hook_dict(self, holder: SimpleNamespace) -> None:
+        self.hooks += holder._backward_hooks.values()
+
 
 class Tensor:
     def __init__(self, node: Node | None) -> None:
@@ -64,6 +67,7 @@ def make_backward(numbers: SimpleNamespace) -> backward.Backward:
         ),
         compiler=SimpleNamespace(is_compiling=lambda: numbers.compiling),
         Tensor=Tensor,
+        empty=lambda *_, **__: SimpleNamespace(),
         distributed=SimpleNamespace(is_available=lambda: False),
         autograd=SimpleNamespace(Variable=SimpleNamespace(_execution_engine=engine)),
     )
@@ -82,7 +86,8 @@ class Module:
 
     def run(self, output: Any, end: int, *arguments: object) -> None:
         """A forward that makes the nodes up to `end`, and returns `output`, and its backward."""
-        self.marks.enter(self, self.named)
+        self.marks.begin(self)
+        self.marks.enter(self.named)
         self.numbers.next = end
         self.marks.leave(self, arguments, output)
         self.marks.forget()
