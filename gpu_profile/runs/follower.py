@@ -21,8 +21,8 @@ from gpu_profile.runs.record import RunRecord
 
 # Pauses between two status queries: before the job runs, while it runs, and in long runs. The end
 # of its log mostly shows the end of the job at once. A query takes CPU time from a job on this
-# machine (three calls of kubectl half a second), so a pause is never shorter than the query was.
-_STARTING_S, _RUNNING_S, _LONG_S = 0.2, 1.0, 2.0
+# machine (three calls of kubectl 0.2 s), so a pause is three times as long as the query was.
+_STARTING_S, _RUNNING_S, _LONG_S, _QUERIES = 0.2, 1.0, 5.0, 3
 _UNFINISHED = ("submitting", "running", "fetching")
 
 
@@ -118,7 +118,8 @@ def watch_job(
             progress.show(format_phase(status), last_line(log.path))
             shortest = _RUNNING_S if following else _STARTING_S
             # A thirtieth of the time so far: the end of a job of a minute is seen after 2 s.
-            pause(min(max((time.monotonic() - started) / 30, shortest, took), _LONG_S))
+            late = (time.monotonic() - started) / 30
+            pause(min(max(late, shortest, _QUERIES * took), _LONG_S))
     raise JobError(f"{run.handle} did not end", "`invoke stop --job` tries again")
 
 
