@@ -57,7 +57,7 @@ _FACTS = {
     "META_DATA_EXPORT": "name TEXT, value TEXT",
     "META_DATA_CAPTURE": "name TEXT, value TEXT",
     "NVTX_PAYLOAD_SCHEMA_ENTRIES": "domainId INT, schemaId INT, name TEXT, offset INT",
-    "TARGET_INFO_GPU": "id INT, name TEXT",
+    "TARGET_INFO_GPU": "id INT, name TEXT, smCount INT",
     "TARGET_INFO_CUDA_DEVICE": "gpuId INT, cudaId INT, pid INT",
     "TARGET_INFO_SESSION_START_TIME": "utcEpochNs INT",
 }
@@ -218,24 +218,22 @@ class _Writer:
         job = facts.get("distributedInfo")
         job = job if isinstance(job, dict) else {}
         variables = (("RANK", job.get("rank")), ("WORLD_SIZE", job.get("world_size")))
-        known = [(name, value) for name, value in variables if isinstance(value, int)]
-        yield (
-            "META_DATA_CAPTURE",
-            [("ENVIRONMENT_VARIABLE", f"{name}={value}") for name, value in known],
-        )
+        known = (f"{name}={value}" for name, value in variables if isinstance(value, int))
+        yield "META_DATA_CAPTURE", [("ENVIRONMENT_VARIABLE", setting) for setting in known]
         devices = _list_devices(facts)
         yield "TARGET_INFO_GPU", devices
-        yield "TARGET_INFO_CUDA_DEVICE", [(number, number, pid) for number, _ in devices]
+        yield "TARGET_INFO_CUDA_DEVICE", [(number, number, pid) for number, *_ in devices]
         base = facts.get("baseTimeNanoseconds", 0)
         yield "TARGET_INFO_SESSION_START_TIME", [(origin + (base if isinstance(base, int) else 0),)]
 
 
 def _list_devices(facts: Mapping[str, Any]) -> list[tuple[object, ...]]:
-    """The number and the model of each GPU."""
+    """The number, the model and the multiprocessors of each GPU."""
     gpus = facts.get("deviceProperties")
     devices = gpus if isinstance(gpus, list) else ()
     numbered = (gpu for gpu in devices if isinstance(gpu, dict) and isinstance(gpu.get("id"), int))
-    return [(device["id"], str(device.get("name", ""))) for device in numbered]
+    rows = ((gpu["id"], str(gpu.get("name", "")), gpu.get("numSms")) for gpu in numbered)
+    return [(*row, count if isinstance(count, int) else None) for *row, count in rows]
 
 
 Row = tuple[str, tuple[object, ...]]

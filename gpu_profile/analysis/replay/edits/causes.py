@@ -4,13 +4,13 @@ from gpu_profile.analysis.replay.changes import Change
 from gpu_profile.analysis.replay.edits.calls import (
     free_host,
     free_launches,
-    free_tiny_launches,
     pin_copies,
     remove_allocations,
     remove_pauses,
 )
 from gpu_profile.analysis.replay.edits.gpu_work import balance_compute, scale_communication
 from gpu_profile.analysis.replay.edits.host_work import describe_served_copies, remove_host_work
+from gpu_profile.analysis.replay.edits.tiny_kernels import join_tiny_kernels
 from gpu_profile.analysis.replay.edits.waits import remove_waits
 
 LEAST_SHARE = 0.03
@@ -27,9 +27,7 @@ PAUSES = Change(
 )
 LONE_PAUSES = Change("host pauses alone", remove_pauses(), PAUSES.kinds)
 """Without copies: what loads data, compiles or is late works on nothing that came from the GPU."""
-TINY_LAUNCHES = Change(
-    "launches of tiny kernels", free_tiny_launches(), ("tiny_kernels",), is_bound=True
-)
+TINY_LAUNCHES = join_tiny_kernels()
 LAUNCHES = Change(
     "launches",
     free_launches(),

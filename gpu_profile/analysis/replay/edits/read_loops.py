@@ -4,8 +4,8 @@ import numpy as np
 
 from gpu_profile.analysis.activity.activity import COMPUTE, SET
 from gpu_profile.analysis.arrays.types import Flags, IntArray
-from gpu_profile.analysis.replay.changes import free_calls, scale_delays
-from gpu_profile.analysis.replay.edits.calls import EMPTY_NS, LATE_NS, mark_runs
+from gpu_profile.analysis.replay.changes import free_calls
+from gpu_profile.analysis.replay.edits.tiny_kernels import fuse_kernels, mark_runs
 from gpu_profile.analysis.replay.rank.rank_graph import NONE
 from gpu_profile.analysis.replay.run.run_graph import RunGraph
 from gpu_profile.analysis.replay.weights import Weights
@@ -21,10 +21,7 @@ def fuse_read_loops(graph: RunGraph, weights: Weights, copies: IntArray) -> Weig
     """
     calls = _find_launches(graph, copies)
     ops = np.flatnonzero(graph.live & np.isin(graph.ops.call, calls))
-    weights = weights.with_work(ops, np.maximum(weights.work[ops] - EMPTY_NS, 0))
-    starts = graph.nodes.op_start[ops]
-    weights = scale_delays(graph, weights, starts[weights.delay[starts] < LATE_NS], 0.0)
-    return free_calls(graph, weights, calls)
+    return free_calls(graph, fuse_kernels(graph, weights, ops), calls)
 
 
 def _find_launches(graph: RunGraph, copies: IntArray) -> IntArray:

@@ -12,7 +12,7 @@ from gpu_profile.analysis.activity.steps import find_steps
 from gpu_profile.analysis.arrays.types import Flags, IntArray, Places
 from gpu_profile.analysis.modules.marks import fold_module
 from gpu_profile.analysis.modules.owners import Owner, find_owners_at
-from gpu_profile.analysis.replay.rank.grids import load_grids
+from gpu_profile.analysis.replay.rank.grids import count_multiprocessors, load_grids
 from gpu_profile.analysis.replay.rank.host_chain import (
     HostChain,
     chain_calls,
@@ -115,6 +115,7 @@ class _Builder:
             contradictions=raw.contradictions,
             begin=self._window.begin + self._offset,
             gpu=self._activity.gpu,
+            multiprocessors=count_multiprocessors(database, self._activity.gpu),
             profiler=database.export_facts.get("EXPORT_PRODUCT_NAME", ""),
             kinds=self._list_kinds(),
         )
@@ -158,11 +159,13 @@ class _Builder:
         comm = np.cumsum(ops.kind == COMMUNICATION) - 1
         is_comm = ops.kind[rows] == COMMUNICATION
         places = _find_places(activity, activity.launcher[rows], launched)
+        grids = load_grids(activity, database, rows)
         return GpuOps(
             start=ops.start[rows] + self._offset,
             end=np.maximum(ops.end[rows], ops.start[rows] + 1) + self._offset,
             bytes=ops.bytes[rows],
-            grid=load_grids(activity, database, rows),
+            grid=grids.number,
+            blocks=grids.blocks,
             call=np.where(step >= 0, self._call_number[ops.call[rows]], np.int32(NONE)),
             comm=np.where(is_comm, comm[rows], NONE).astype(np.int32),
             kind=ops.kind[rows],

@@ -44,15 +44,16 @@ class GpuOps:
     """GPU operations sorted by start, in arrays of one length.
 
     `call` is a row of HostCalls, or NONE. `stream` counts from 0. `name` indexes RankGraph.names.
-    `grid` is a number of the kernel's launch configuration, 0 where unknown. `comm` is the row
-    among the rank's communication kernels, or NONE. `step` is BEFORE for what was launched before
-    the window.
+    `grid` is a number of the kernel's launch configuration, and `blocks` how many it has; both are
+    0 where unknown. `comm` is the row among the rank's communication kernels, or NONE. `step` is
+    BEFORE for what was launched before the window.
     """
 
     start: IntArray
     end: IntArray
     bytes: IntArray
     grid: IntArray
+    blocks: IntArray
     call: Places
     comm: Places
     kind: NDArray[np.int8]
@@ -109,6 +110,8 @@ class RankGraph:
     begin: int = field(default=0)
     gpu: str = ""
     """The model of the GPU, as Activity.gpu."""
+    multiprocessors: int = 0
+    """Of the GPU; 0 where the report does not say it."""
     profiler: str = ""
     """The program that wrote the report, "" if it does not say so."""
     kinds: Codes = field(default_factory=lambda: np.empty(0, np.int32))

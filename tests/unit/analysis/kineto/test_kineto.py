@@ -12,6 +12,7 @@ import pytest
 from gpu_profile.analysis.kineto.events import BLOCK_BYTES
 from gpu_profile.analysis.kineto.export import export_trace
 from gpu_profile.analysis.kineto.source import describe_source
+from gpu_profile.analysis.replay.rank.grids import count_multiprocessors
 from gpu_profile.analysis.store.database import Database
 from gpu_profile.analysis.store.schema import (
     CUDA_EVENT,
@@ -29,7 +30,7 @@ ORIGIN = "1712195495505582.988"
 HOSTILE = 'void ns::gemm<4>(int) {"ph": "X"},\n  {\n "traceEvents": [ \\'
 FACTS: Mapping[str, Any] = {
     "schemaVersion": 1,
-    "deviceProperties": [{"id": 0, "name": "NVIDIA H200", "totalGlobalMem": 150_000_000_000}],
+    "deviceProperties": [{"id": 0, "name": "NVIDIA H200", "numSms": 132}],
     "distributedInfo": {"backend": "nccl", "rank": 3, "world_size": 4},
     "huge": 10**30,
 }
@@ -84,12 +85,13 @@ def _read(trace: Path) -> dict[str, Any]:
             for table, by_name in tables.items()
             for name, values in by_name.items()
         }
-        return {**rows, "names": sorted(names.values())}
+        count = count_multiprocessors(database, "NVIDIA H200")
+        return {**rows, "names": sorted(names.values()), "multiprocessors": count}
 
 
 def test_a_trace_has_the_rows_of_a_report(tmp_path: Path) -> None:
     rows = _read(_write(tmp_path / "a.pt.trace.json", _list_events()))
-    assert rows["names"] == ["ProfilerStep#0", "gemm"]
+    assert (rows["names"], rows["multiprocessors"]) == (["ProfilerStep#0", "gemm"], 132)
     assert (rows["kernel.start"], rows["kernel.end"]) == ([11], [11 + 4928])
     assert (rows["step.start"], rows["step.end"]) == ([0], [30_500])
     assert (rows["kernel.correlationId"], rows["call.correlationId"]) == ([0], [0])

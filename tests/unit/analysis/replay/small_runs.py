@@ -51,6 +51,7 @@ class Op:
     kind: int = COMPUTE
     stream: int = 0
     bytes: int = 0
+    blocks: int = 0
 
 
 def make_rank(
@@ -60,7 +61,9 @@ def make_rank(
     events: Sequence[tuple[int, int]] = (),
     rank: int = 0,
 ) -> RankGraph:
-    """`returns`: (operation, call that waits for it); `events`: (operation, one that waits)."""
+    """On a GPU of 132 multiprocessors. `returns`: (operation, call that waits for it); `events`:
+    (operation, one that waits).
+    """
     talks = np.array([op.kind == COMMUNICATION for op in ops])
     host = HostCalls(
         start=_column(call.start for call in calls),
@@ -77,6 +80,7 @@ def make_rank(
         end=_column(op.end for op in ops),
         bytes=_column(op.bytes for op in ops),
         grid=np.zeros(len(ops), np.int64),
+        blocks=_column(op.blocks for op in ops),
         call=_column(op.call for op in ops).astype(np.int32),
         comm=np.where(talks, np.cumsum(talks) - 1, -1).astype(np.int32),
         kind=_column(op.kind for op in ops).astype(np.int8),
@@ -95,7 +99,18 @@ def make_rank(
     count = 1 + max(call.step for call in calls)
     streams = tuple(range(1 + max(op.stream for op in ops)))
     return RankGraph(
-        rank, 0, 0, count, host, gpu, links, NAMES, ("",), threads=(7,), streams=streams
+        rank,
+        0,
+        0,
+        count,
+        host,
+        gpu,
+        links,
+        NAMES,
+        ("",),
+        threads=(7,),
+        streams=streams,
+        multiprocessors=132,
     )
 
 

@@ -7,7 +7,6 @@ from gpu_profile.analysis.replay.as_others import speed_up_gpu, speed_up_host
 from gpu_profile.analysis.replay.changes import Apply, Change
 from gpu_profile.analysis.replay.edits.calls import (
     free_launches,
-    free_tiny_launches,
     remove_pauses,
 )
 from gpu_profile.analysis.replay.edits.gpu_work import (
@@ -15,6 +14,7 @@ from gpu_profile.analysis.replay.edits.gpu_work import (
     scale_communication,
     scale_kernels,
 )
+from gpu_profile.analysis.replay.edits.tiny_kernels import join_tiny_kernels
 from gpu_profile.analysis.replay.edits.waits import remove_waits
 from gpu_profile.analysis.replay.plan import make_plan
 from gpu_profile.analysis.replay.rank.rank_graph import RankGraph
@@ -62,17 +62,21 @@ def test_equal_weights_are_replayed_once() -> None:
     assert replay.simulate(without).tolist() != graph.time.tolist()
 
 
-def make_tiny_kernels(in_row: int, other: int = COMPUTE) -> RankGraph:
-    """Each step: 16 launches of 10 us, of kernels of 2 us; one of 6 us follows each `in_row`. Each
-    second of those 16 is of the `other` kind.
+def make_tiny_kernels(
+    in_row: int, other: int = COMPUTE, blocks: int = 0, last_blocks: int = 0
+) -> RankGraph:
+    """Each step: 16 launches of 10 us, of kernels of 2 us and so many `blocks`; one of 6 us and
+    `last_blocks` follows each `in_row`. Each second of those 16 is of the `other` kind.
     """
     calls, ops, now = list[Call](), list[Op](), 0
     for step in range(5):
         for place in range(16):
             for length in (2_000,) if (place + 1) % in_row else (2_000, 6_000):
                 kind = other if place % 2 and length == 2_000 else COMPUTE
+                size = blocks if length == 2_000 else last_blocks
+                start, call = now + 11_000, len(ops)
                 calls.append(Call(now, now + 10_000, step))
-                ops.append(Op(now + 11_000, now + 11_000 + length, len(ops), step, kind))
+                ops.append(Op(start, start + length, call, step, kind, blocks=size))
                 now += 10_000
     return make_rank(calls, ops)
 
@@ -82,8 +86,8 @@ def test_tiny_kernels_are_fused_where_a_loop_launches_them_in_a_row() -> None:
     of a row. Single ones stay, so all 200 us do.
     """
     in_row, single = (join(make_tiny_kernels(number)) for number in (8, 4))
-    assert predict_us(in_row, free_tiny_launches()) == 34.2
-    assert predict_us(single, free_tiny_launches()) == 200
+    assert predict_us(in_row, join_tiny_kernels().apply) == 34.2
+    assert predict_us(single, join_tiny_kernels().apply) == 200
 
 
 @pytest.mark.parametrize(("other", "left_us"), [(SET, 34.2), (COPY, 180)])
@@ -91,7 +95,29 @@ def test_fills_of_memory_are_fused_with_the_tiny_kernels_beside_them(
     other: int, left_us: float
 ) -> None:
     """A sort clears its counters before each pass. Copies stay, and end a row."""
-    assert predict_us(join(make_tiny_kernels(8, other)), free_tiny_launches()) == left_us
+    assert predict_us(join(make_tiny_kernels(8, other)), join_tiny_kernels().apply) == left_us
+
+
+@pytest.mark.parametrize(
+    ("blocks", "last_blocks", "left_us"),
+    [(33, 132, 20.55), (132, 132, 34.2), (264, 0, 34.2), (33, 33, 7.85), (33, 111, 20.55)],
+)
+def test_narrow_kernels_of_a_loop_run_side_by_side_in_a_batch(
+    blocks: int, last_blocks: int, left_us: float
+) -> None:
+    """A kernel of 33 blocks takes a quarter of 132 multiprocessors, so behind the first of a row
+    0.325 us of 1.3 are left. One of 6 us joins the row with 33 blocks, and 1.325 us are left of it;
+    with 111 blocks it would take 5.05 us of the GPU, which is not tiny.
+    """
+    graph = join(make_tiny_kernels(8, COMPUTE, blocks, last_blocks))
+    change = join_tiny_kernels()
+    assert predict_us(graph, change.apply) == left_us
+    assert change.bounds is not None
+    assert change.describe is not None
+    assert predict_us(graph, change.bounds[0]) == 34.2
+    narrow = {(33, 132): 14, (33, 111): 14, (33, 33): 18}.get((blocks, last_blocks))
+    line = change.describe(graph)
+    assert line.startswith(f"{narrow} kernels a step") if narrow else not line
 
 
 def test_changes_of_one_rank_count_for_all() -> None:

@@ -95,7 +95,7 @@ def _list_kernels(activity: Activity, database: Database) -> _Kernels:
         rows = rows[:0]
     everything = np.flatnonzero(ops.kind <= COMMUNICATION) if len(rows) else rows
     grid = np.zeros(len(ops.start), np.int64)
-    grid[everything] = load_grids(activity, database, everything)
+    grid[everything] = load_grids(activity, database, everything).number
     key = grid[rows] * (int(ops.full_name.max(initial=0)) + 1) + ops.full_name[rows]
     shape, shapes = encode_column(key)
     order = order_codes(shape, len(shapes))
