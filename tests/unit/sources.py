@@ -1,4 +1,4 @@
-"""The package's sources as syntax trees. A process of tests parses each once: all take 1.5 s."""
+"""The nodes of the sources of the package. A process of tests parses each once: all take 2 s."""
 
 import ast
 import functools
@@ -8,5 +8,5 @@ PACKAGE = Path(__file__).resolve().parents[2] / "gpu_profile"
 
 
 @functools.cache
-def parse_source(path: Path) -> ast.Module:
-    return ast.parse(path.read_text(encoding="utf-8"))
+def list_nodes(path: Path) -> tuple[ast.AST, ...]:
+    return tuple(ast.walk(ast.parse(path.read_text(encoding="utf-8"))))

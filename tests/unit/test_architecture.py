@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from gpu_profile.declared.launchers import LAUNCHERS
-from tests.unit.sources import PACKAGE, parse_source
+from tests.unit.sources import PACKAGE, list_nodes
 
 ROOT = PACKAGE.parent
 MODULES = sorted(PACKAGE.rglob("*.py"))
@@ -79,7 +79,7 @@ def test_a_floor_is_a_folder_or_a_file_at_the_root() -> None:
 def _imports(path: Path) -> frozenset[str]:
     """Each imported module or name, dotted: `gpu_profile.errors.GpuProfileError`."""
     names: set[str] = set()
-    for node in ast.walk(parse_source(path)):
+    for node in list_nodes(path):
         if isinstance(node, ast.Import):
             names.update(alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom) and node.module:
@@ -204,7 +204,7 @@ def test_no_folder_is_crowded() -> None:
 
 
 def _functions(path: Path) -> Iterator[tuple[str, int]]:
-    for node in ast.walk(parse_source(path)):
+    for node in list_nodes(path):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             yield f"{path}:{node.lineno} {node.name}", (node.end_lineno or 0) - node.lineno + 1
 

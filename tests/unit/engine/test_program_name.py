@@ -3,7 +3,7 @@
 import ast
 
 from gpu_profile.command import ENGINE
-from tests.unit.sources import PACKAGE, parse_source
+from tests.unit.sources import PACKAGE, list_nodes
 
 NAMES = {
     "command.py": "the program",
@@ -20,7 +20,7 @@ def test_the_engine_program_stands_once() -> None:
         str(path.relative_to(PACKAGE))
         for path in sorted(PACKAGE.rglob("*.py"))
         if ENGINE in path.read_text(encoding="utf-8")
-        for node in ast.walk(parse_source(path))
+        for node in list_nodes(path)
         if isinstance(node, ast.Constant) and node.value == ENGINE
     ]
     assert words == sorted(NAMES)

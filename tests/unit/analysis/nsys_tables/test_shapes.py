@@ -39,7 +39,7 @@ def _pid(global_id: object) -> int:
 
 
 def test_sixty_four_ranks_in_as_many_reports(tmp_path: Path) -> None:
-    training = Training(ranks=64, steps=6, layers=6, transfer_us=30, only={17: computes})
+    training = Training(ranks=64, steps=5, layers=3, transfer_us=30, only={17: computes})
     recording = training.record()
     parts = []
     for rank in range(64):
