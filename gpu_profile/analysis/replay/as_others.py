@@ -26,12 +26,13 @@ Reals = NDArray[np.float64]
 
 MESSAGES = re.compile("SendRecv|AllToAll", re.IGNORECASE)
 LEAST_ALIKE = 0.8
-"""The part of a rank's kernels that the other ranks launch, too, in data parallelism; less where
+"""The part of the other ranks' kernels that a rank launches, too, in data parallelism; less where
 stages of a pipeline hold different layers: there "as the others" would be less work."""
 
 
 def list_comparable_ranks(graph: RunGraph) -> list[int]:
-    """The ranks that launch the same kernels as the median of the others, and mostly no fewer.
+    """The ranks that launch the kernels of the median of the others, and mostly no fewer; more of
+    them are work to balance.
 
     None where ranks send each other messages: stages and experts differ by design.
     """
@@ -45,7 +46,7 @@ def list_comparable_ranks(graph: RunGraph) -> list[int]:
     for row, entry in enumerate(graph.ranks):
         others = np.median(np.delete(counts, row, axis=0), axis=0)
         shared = np.minimum(counts[row], others).sum()
-        if shared >= LEAST_ALIKE * max(counts[row].sum(), others.sum()):
+        if shared >= LEAST_ALIKE * others.sum():
             ranks.append(entry.rank)
     return ranks
 

@@ -3,7 +3,7 @@
 import pytest
 
 from gpu_profile.analysis.activity.activity import COMMUNICATION, COMPUTE, COPY, SET
-from gpu_profile.analysis.replay.as_others import speed_up_gpu, speed_up_host
+from gpu_profile.analysis.replay.as_others import list_comparable_ranks, speed_up_gpu, speed_up_host
 from gpu_profile.analysis.replay.changes import Apply, Change
 from gpu_profile.analysis.replay.edits.calls import (
     free_launches,
@@ -227,6 +227,21 @@ def test_what_the_critical_path_does_not_hold_is_not_tried() -> None:
     plan = make_plan(make_replay(graph))
     assert plan.items[0].change.text == "rank 1's compute"
     assert {plan.gains[text] for text in ("launches", "host pauses", "rank 0's compute")} == {0.0}
+
+
+def make_launches(count: int, rank: int) -> RankGraph:
+    calls = [Call(100 * row, 100 * row + 50, row // count) for row in range(5 * count)]
+    ops = [Op(100 * row + 60, 100 * row + 90, row, row // count) for row in range(5 * count)]
+    return make_rank(calls, ops, rank=rank)
+
+
+@pytest.mark.parametrize(("more", "ranks"), [(4, [0, 1]), (8, [1])])
+def test_a_rank_with_more_kernels_can_do_as_little_as_the_others(
+    more: int, ranks: list[int]
+) -> None:
+    """A rank with fewer has less to do; "as the others" would be more."""
+    graph = join(make_launches(4, 0), make_launches(more, 1))
+    assert list_comparable_ranks(graph) == ranks
 
 
 def test_a_loss_of_two_causes_is_told_once() -> None:
