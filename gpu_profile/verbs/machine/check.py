@@ -1,5 +1,6 @@
 """check: lint, type checks and tests of this project."""
 
+import hashlib
 import sys
 import time
 from collections.abc import Mapping, Sequence
@@ -14,6 +15,7 @@ from gpu_profile.process import find_program
 from gpu_profile.settings.places import ROOT
 
 _SHELL = ("actions", "inv", ".ci", "Container-Root", "tests/image", "tests/live")
+_NO_SHELL = {".py", ".pyc"}
 _PARALLEL = ("-p", "tests.forked_workers", "--forks=auto")
 _SIDE_BY_SIDE = ("--numprocesses=auto", "--dist=loadscope", "--no-loadscope-reorder")
 """For pytest-xdist. tests/live/conftest.py says in how many processes live tests run, and which of
@@ -22,6 +24,8 @@ _UNIT = "pytest tests/unit tests/fuzz"
 _LIVE = "pytest tests/image tests/live"
 _QUICK = ("-m", "not recorded")
 """30 tests that replay whole recordings take 14 s of CPU: CI runs them."""
+_PASSED = ROOT / ".shellcheck_cache"
+"""The hash of the scripts that shellcheck has passed: it has no cache, and takes 4 s of CPU."""
 _NOTHING_SELECTED = 5
 """pytest's exit code if its words select no test."""
 
@@ -32,13 +36,17 @@ def check(options: CheckOptions) -> None:
     Raises GateError that names the failed ones.
     """
     codes = {name: _run_here(name, command) for name, command in first_checks().items()}
-    beside = checks_beside()
+    beside, scripts = checks_beside(), hash_scripts(ROOT)
+    if has_passed(scripts):
+        del beside["shellcheck"]
     with ThreadPoolExecutor(len(beside)) as pool:
         pending = {name: pool.submit(_run_timed, command) for name, command in beside.items()}
         tests = list_test_commands(options.require, options.words, live=options.live)
         codes |= {name: _run_here(name, command) for name, command in tests.items()}
         for name, outcome in pending.items():
             codes[name] = _print_outcome(name, *outcome.result())
+    if not codes.get("shellcheck", 0):
+        _PASSED.write_text(scripts)
     print(name_tests_left_out(tests), end="")
     if failed := failed_checks(codes):
         raise GateError(f"{' and '.join(failed)} failed", "The reasons are above")
@@ -143,6 +151,24 @@ def _run_timed(command: Command) -> tuple[Result, float]:
     """Run a check and keep its output. Returns its result and seconds."""
     began = time.monotonic()
     return process.run(command), time.monotonic() - began
+
+
+def has_passed(scripts: str) -> bool:
+    """Return whether shellcheck has passed scripts of this hash, and say so."""
+    if not _PASSED.exists() or _PASSED.read_text() != scripts:
+        return False
+    print("== shellcheck: passed, and no script has changed since", flush=True)
+    return True
+
+
+def hash_scripts(top: Path) -> str:
+    """Return a hash of what shellcheck reads: scripts may source any file beside them."""
+    places = [top / place for place in (*_SHELL, ".shellcheckrc", "requirements-dev.txt")]
+    files = [path for place in places for path in (place, *place.rglob("*")) if path.is_file()]
+    digest = hashlib.sha256()
+    for path in sorted(path for path in files if path.suffix not in _NO_SHELL):
+        digest.update(f"{path.relative_to(top)}\0".encode() + path.read_bytes())
+    return digest.hexdigest()
 
 
 def _find_scripts() -> list[str]:

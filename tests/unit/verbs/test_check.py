@@ -1,9 +1,12 @@
 """check: unit tests on all CPUs, tests of engines by group, and the words behind `--` to both."""
 
+from pathlib import Path
+
 import pytest
 
 from gpu_profile.verbs.machine.check import (
     failed_checks,
+    hash_scripts,
     list_test_commands,
     name_tests_left_out,
 )
@@ -68,3 +71,18 @@ def test_no_test_selected_fails_only_where_no_run_has_any(
     codes: dict[str, int], failed: list[str]
 ) -> None:
     assert failed_checks(codes) == failed
+
+
+def test_scripts_are_checked_again_where_one_of_them_or_what_it_sources_changed(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / ".ci").mkdir()
+    sourced = tmp_path / ".ci" / "parts.sh"
+    sourced.write_text("one() { true; }\n")
+    before = hash_scripts(tmp_path)
+    (tmp_path / ".ci" / "rows.py").write_text("no script")
+    assert hash_scripts(tmp_path) == before
+    (tmp_path / ".shellcheckrc").write_text("disable=SC2312\n")
+    settings = hash_scripts(tmp_path)
+    sourced.write_text("one() { false; }\n")
+    assert len({before, settings, hash_scripts(tmp_path)}) == 3
