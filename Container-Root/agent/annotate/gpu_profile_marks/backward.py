@@ -18,7 +18,7 @@ import functools
 import threading
 from typing import TYPE_CHECKING, Any
 
-from gpu_profile_marks.graph import Span, find_nodes, is_kept_cast
+from gpu_profile_marks.graph import Span, find_node, find_nodes, is_kept_cast
 from gpu_profile_marks.ranges import RANGES, SWITCH, Ranges, make_mark
 from gpu_profile_marks.simple import find_known, is_simple, list_inputs
 
@@ -95,23 +95,27 @@ class Backward:
         arguments: Any,  # noqa: ANN401 - torch
         output: Any,  # noqa: ANN401 - torch
     ) -> None:
-        spans = self._thread.spans
+        spans, entered = self._thread.spans, self._thread.entered
+        is_read = bool(entered) and entered[-1][1].reads_spans
         # Spans are in the order of their numbers, so those inside this module are the last ones.
         place, inside = len(spans), 0
         while place and spans[place - 1].start >= start:
             place -= 1
             inside += spans[place].end - spans[place].start
         if inside == end - start:  # it made no node itself: its parent skips the spans inside it
+            named.reads_spans = is_read
             return
         inner = spans[place:]
         if inner:
             del spans[place:]
         if named.nodes == end - start and named.offsets and self._needs_no_gradients(named, module):
-            first = find_known(output, self._tensor, start, inner, named.offsets)
+            first = self._find_known(start, named, output, inner)
             if first:
                 self._hook(first, named)
-                spans.append(Span(start, end, list_inputs(arguments, self._tensor)))
+                inputs = list_inputs(arguments, self._tensor) if is_read else None
+                spans.append(Span(start, end, inputs))
                 return
+        named.reads_spans = True
         found = find_nodes(output, self._tensor, start, end, inner)
         casts = [node for node in found[1] if is_kept_cast(node, self._thread.first)]
         if named.nodes != end - start:
@@ -119,6 +123,16 @@ class Backward:
             is_known = not casts and is_simple(module, arguments, self._tensor, found)
             named.offsets = {node._sequence_nr() - start for node in found[0] if is_known}
         spans.append(Span(start, end, self._hook_found(named, found, casts)))
+
+    def _find_known(self, start: int, named: Named, output: Any, inner: list[Span]) -> list[Any]:  # noqa: ANN401 - torch
+        node = find_node(output) if isinstance(output, self._tensor) else None
+        offsets = named.offsets
+        # So are nearly all modules: their last node, which the output names, is the first to run.
+        if node is not None and len(offsets) == 1 and node._sequence_nr() - start in offsets:
+            named.reads_spans = False
+            return [node]
+        named.reads_spans = True
+        return find_known(output, self._tensor, start, inner, offsets)
 
     def _hook_found(
         self, named: Named, found: tuple[list[Any], list[Any], list[Any]], casts: list[Any]

@@ -17,11 +17,14 @@ _MOST_DEPTH = 4  # of tuples and mappings in a module's output
 
 
 class Span:
-    """The nodes [start, end) of a finished module, and the nodes of others that they use."""
+    """The nodes [start, end) of a finished module, and the nodes of others that they use.
+
+    `inputs` is None where no module around it was expected to read them.
+    """
 
     __slots__ = ("end", "inputs", "start")
 
-    def __init__(self, start: int, end: int, inputs: list[Any]) -> None:
+    def __init__(self, start: int, end: int, inputs: list[Any] | None) -> None:
         self.start, self.end, self.inputs = start, end, inputs
 
 
@@ -93,7 +96,7 @@ def _walk(
     """Return a module's nodes that others use, the nodes of others that it uses, and the
     AccumulateGrad of each parameter that its nodes use. `roots` are nodes of its outputs.
 
-    Nodes of modules inside it are skipped: their spans say what they use.
+    Nodes of modules inside it are skipped: their spans say what they use, or a walk through them.
     """
     starts = [span.start for span in inner]
     # Dictionaries as ordered sets: the order of hooks must not depend on addresses.
@@ -101,7 +104,6 @@ def _walk(
     inputs: dict[Any, None] = {}
     gradients: dict[Any, None] = {}
     seen: set[Any] = set()
-    passed: set[int] = set()
     # A list and not a recursion: a module of a thousand operations would exceed Python's limit.
     todo = [(root, True) for root in roots]
     while todo:
@@ -116,9 +118,10 @@ def _walk(
             continue
         place = bisect_right(starts, number) - 1
         if place >= 0 and number < inner[place].end:
-            if place not in passed:
-                passed.add(place)
-                todo += [(before, True) for before in inner[place].inputs]
+            key = node if inner[place].inputs is None else place
+            if key not in seen:
+                seen.add(key)
+                todo += [(before, True) for before in _list_used(node, inner[place])]
             continue
         # Before `seen`: a node of several users can be reached from inside the module first.
         if from_other:
@@ -127,3 +130,13 @@ def _walk(
             seen.add(node)
             todo += [(after, False) for after, _ in node.next_functions if after is not None]
     return list(first_nodes), list(inputs), list(gradients)
+
+
+def _list_used(node: Any, span: Span) -> list[Any]:  # noqa: ANN401 - a node of autograd
+    """Return the nodes that a module's span lists, or without a list those that its node uses,
+    without those of parameters.
+    """
+    if span.inputs is not None:
+        return span.inputs
+    used = [before for before, _ in node.next_functions if before is not None]
+    return [before for before in used if before._sequence_nr() != OF_PARAMETER]

@@ -11,7 +11,7 @@ import threading
 from typing import TYPE_CHECKING, Any
 
 from gpu_profile_marks.names import COMPILED, Named, Names
-from gpu_profile_marks.ranges import RANGES, SWITCH, make_mark
+from gpu_profile_marks.ranges import RANGES, SWITCH, Ranges, make_mark
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -104,6 +104,7 @@ class EveryModuleMarks(ModuleMarks):
         self._names = Names()
         self._named = self._names.by_id
         self._searches = _MOST_SEARCHES
+        self._domain = Ranges.domain
 
     def enter(self, module: Any, _arguments: Any = ()) -> None:  # noqa: ANN401 - torch
         thread = _THREAD
@@ -121,7 +122,9 @@ class EveryModuleMarks(ModuleMarks):
             super().enter(module)
             named = self._names.find(module) or self._name_late(module)
         self._backward.enter(named)
-        RANGES.push(module, named.forward or named.make_forward())
+        mark = named.forward or named.make_forward()
+        RANGES.open.append((module, mark))
+        self._domain.push(mark.address)
 
     def _begin(self, module: Any) -> None:  # noqa: ANN401 - a torch.nn.Module
         self._starts()
@@ -146,7 +149,12 @@ class EveryModuleMarks(ModuleMarks):
         if thread.compiled is module:
             return
         self._backward.leave(module, arguments, output)
-        RANGES.pop(module)
+        open_ = RANGES.open
+        if open_ and open_[-1][0] is module:  # nearly always
+            open_.pop()
+            self._domain.pop()
+        else:
+            RANGES.pop(module)
         if thread.outermost is module or thread.compiled is not None:
             super().leave(module, arguments, output)
 

@@ -27,12 +27,11 @@ class Named:
 
     `forward` is the mark of its forward, `begin` the hook of its backward in a dictionary. `nodes`
     is the number of nodes of its last forward whose nodes were searched; `offsets` are the numbers
-    of its first nodes, where they can be found without a search (simple.py), and `is_reduced` tells
-    that its gradients have hooks for good.
-    """
+    of its first XX"""
 
     __slots__ = (
-        *("begin", "forward", "is_compiled", "is_reduced", "module", "nodes", "offsets", "text"),
+        *("begin", "forward", "is_compiled", "is_reduced", "module", "nodes", "offsets"),
+        *("reads_spans", "text"),
     )
 
     def __init__(self, module: Any, text: str) -> None:  # noqa: ANN401 - a torch.nn.Module
@@ -42,6 +41,7 @@ class Named:
         self.begin: Any = None
         self.nodes = 0
         self.offsets: set[int] = set()
+        self.reads_spans = True
         self.is_reduced = False
         self.is_compiled = type(module).__name__ == COMPILED
 

@@ -92,7 +92,7 @@ class Ranges(threading.local):
         Returns False if there is none.
         """
         ranges = self.open
-        # Nearly always it is the innermost one: this path runs twice for each module and step.
+        # Nearly always it is the innermost one.
         if ranges and ranges[-1][0] is key:
             ranges.pop()
             domain = self.domain

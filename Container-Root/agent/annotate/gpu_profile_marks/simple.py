@@ -42,12 +42,9 @@ def find_known(
 
     Only nodes of the output, and those that modules inside use, can be first nodes.
     """
-    node = find_node(output) if isinstance(output, kind) else None
-    if node is not None and len(offsets) == 1 and node._sequence_nr() - start in offsets:
-        return [node]  # nearly all modules: no loop for them
     nodes = [find_node(tensor) for tensor in list_tensors(output, kind)]
     for span in inner:
-        nodes += span.inputs
+        nodes += span.inputs or ()
     first: dict[int, Any] = {}
     for node in nodes:
         if node is not None:

@@ -193,3 +193,43 @@ def test_a_module_that_uses_more_than_its_arguments_is_not_simple(
     numbers.next = 1
     module.run(Tensor(Node(1, Node(0))), 2)
     assert not module.named.offsets
+
+
+@pytest.mark.parametrize("lists_inputs", [True, False])
+def test_a_search_finds_what_modules_inside_use(lists_inputs: bool) -> None:
+    """By their spans, or by a walk through their nodes where nobody was expected to ask."""
+    other, gradient = Node(0), Node(OF_PARAMETER)
+    own = Node(1, other)
+    inside = Node(3, Node(2, own, gradient), other)
+    last = Node(4, inside)
+    spans = [graph.Span(2, 4, [own, other] if lists_inputs else None)]
+    found = graph.find_nodes(Tensor(last), Tensor, 1, 5, spans)
+    assert [{node.number for node in nodes} for nodes in found] == [{1, 4}, {0}, set()]
+
+
+def test_a_module_found_by_its_output_asks_nothing_of_those_inside(
+    numbers: SimpleNamespace,
+) -> None:
+    """Their inputs are listed as long as it is not found so."""
+    outer, leaf = Module(numbers), SimpleNamespace(_parameters={})
+    named = Named(Module(numbers), "h.leaf|L|h.py:2")
+    named.module = lambda: leaf  # type: ignore[assignment]
+    listed = []
+    for _ in range(3):
+        start = numbers.next + 1
+        before, inside = Node(start - 1), Node(start)
+        inside.next_functions = [(before, 0)]
+        outer.marks.begin(outer)
+        numbers.next = start
+        outer.marks.enter(outer.named)
+        outer.marks.enter(named)
+        numbers.next = start + 1
+        outer.marks.leave(leaf, (Tensor(before),), Tensor(inside))
+        listed.append(outer.marks._thread.spans[0].inputs == [before])
+        numbers.next = start + 2
+        last = Node(start + 1, inside)
+        outer.marks.leave(outer, (Tensor(before),), Tensor(last))
+        assert (len(inside.hooks), len(last.hooks)) == (1, 1)
+        outer.marks.forget()
+        outer.marks._waiting = 0
+    assert listed == [True, True, False]
