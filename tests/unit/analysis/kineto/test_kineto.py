@@ -115,9 +115,9 @@ def test_any_layout_has_the_same_rows(tmp_path: Path) -> None:
         whole,
         [event.replace(ORIGIN[:-3] + "999", ORIGIN).replace(ORIGIN, "1000") for event in events],
     )
-    for name, indent in (("line", None), ("spread", 1)):
+    for name, comma in (("line", ", "), ("spread", ",\n  ")):
         other = tmp_path / f"{name}.json"
-        other.write_text(json.dumps(document, indent=indent))
+        other.write_text(json.dumps(document, separators=(comma, ": ")))
         assert _read(other) == _read(whole)
         (tmp_path / "whole.json.sqlite").unlink()
 
