@@ -11,6 +11,8 @@ from tests.live.kubernetes.conftest import Cluster, must
 
 pytestmark = [pytest.mark.kubernetes, pytest.mark.docker, pytest.mark.image, pytest.mark.registry]
 
+SHORT = "[sh, -c, 'sleep 1; hostname']"
+"""One rank, which takes 1 s of CPU under nsys, and a training 5 s."""
 TRAIN = "[python3, /train.py, --layers=1, --width=64, --steps=2, --warmup=1]"
 TORCHRUN = """[torchrun, --nproc_per_node=2, --rdzv_backend=c10d, --rdzv_endpoint=/tmp/meeting,
   --rdzv_conf=store_type=file, --rdzv_id=1, /train.py, --layers=1, --width=64, --steps=2]"""
@@ -30,21 +32,21 @@ SSHD = "[sh, -c, 'mkdir -p /run/sshd && ssh-keygen -A && exec /usr/sbin/sshd -De
 MPIRUN = """[mpirun, --allow-run-as-root, --hostfile, /etc/mpi/hostfile, -np, "2", --map-by, node,
   --mca, plm_ssh_args, "-o StrictHostKeyChecking=no", sh, -c, "sleep 1; hostname"]"""
 OBJECTS = {
-    "Pod v1": f"spec: {pod(TRAIN)}",
+    "Pod v1": f"spec: {pod(SHORT)}",
     "Job batch/v1": f"spec: {{backoffLimit: 0, template: {{spec: {pod(TORCHRUN)}}}}}",
     "StatefulSet apps/v1": f"""spec:
   {{serviceName: x, replicas: 2, selector: {{matchLabels: {{app: x}}}},
-    template: {{metadata: {{labels: {{app: x}}}}, spec: {pod(TRAIN, policy="")}}}}}""",
+    template: {{metadata: {{labels: {{app: x}}}}, spec: {pod(SHORT, policy="")}}}}}""",
     "JobSet jobset.x-k8s.io/v1alpha2": f"""spec:
   replicatedJobs:
-    - {{name: workers, replicas: 2, template: {{spec: {{template: {{spec: {pod(TRAIN)}}}}}}}}}""",
+    - {{name: workers, replicas: 2, template: {{spec: {{template: {{spec: {pod(SHORT)}}}}}}}}}""",
     "PyTorchJob kubeflow.org/v1": f"""spec:
   pytorchReplicaSpecs:
     Master: &replica {{replicas: 1, template: {{spec: {pod(TRAIN, name="pytorch", policy="")}}}}}
     Worker: *replica""",
     "TrainJob trainer.kubeflow.org/v1alpha1": f"""spec:
   runtimeRef: {{name: torch-distributed}}
-  trainer: {{image: IMAGE, numNodes: 2, command: {TRAIN}}}""",
+  trainer: {{image: IMAGE, numNodes: 2, command: {SHORT}}}""",
     "MPIJob kubeflow.org/v2beta1": f"""spec:
   launcherCreationPolicy: WaitForWorkersReady
   mpiReplicaSpecs:
