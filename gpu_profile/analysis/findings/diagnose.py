@@ -28,7 +28,7 @@ from gpu_profile.analysis.findings.replayed_costs import (
 from gpu_profile.analysis.findings.rule import FindingRule
 from gpu_profile.analysis.findings.table import RULES
 from gpu_profile.analysis.findings.view import RankView, View
-from gpu_profile.analysis.replay.plan import make_plan
+from gpu_profile.analysis.replay.plan import Plan, make_plan
 from gpu_profile.analysis.replay.run_replay import Replay
 from gpu_profile.analysis.replay.shadow import find_shadow
 from gpu_profile.analysis.tables.analysis import Analysis
@@ -74,8 +74,16 @@ def judge_run(
     portions = {} if isinstance(replay, str) else measure_portions(RULES, by_kind, replay)
     ordered = replay_costs(findings, replay, plan, shadow, RareCauses(pauses, portions))
     named = tuple(replace(finding, advice=name_program(finding.advice)) for finding in ordered)
-    diagnosis = Diagnosis(named, tuple(dict.fromkeys(notes)), facts_of_run, plan)
+    diagnosis = Diagnosis(named, tuple(dict.fromkeys(notes)), facts_of_run, _keep_told(plan, named))
     return diagnosis.with_texts(_hide_secrets)
+
+
+def _keep_told(plan: Plan | str, findings: Sequence[Finding]) -> Plan | str:
+    """The plan, without its items where no finding is told.
+
+    A host that launches too slowly is left out where that may be the profiler's doing.
+    """
+    return plan if findings or isinstance(plan, str) else replace(plan, items=())
 
 
 def _hide_secrets(text: str) -> str:

@@ -60,6 +60,16 @@ def test_without_a_control_the_profilers_usual_price_is_subtracted(
     assert (plan.host_factor, plan.step_ms) == (None, plan.recorded_ms)
 
 
+def test_nothing_is_to_do_where_nothing_is_found() -> None:
+    """CUDA graphs whose launches may be slow because they were recorded."""
+    with Database.open(DATA / "h200-tables" / "graphs-by-graph.sqlite.gz") as database:
+        diagnosis = judge_run([collect_report_facts(database, Scope())])
+    assert isinstance(diagnosis.plan, Plan)
+    assert max(diagnosis.plan.gains.values()) > 0.03 * diagnosis.plan.step_ms
+    assert (diagnosis.findings, diagnosis.plan.items) == ((), ())
+    assert diagnosis.to_text().endswith("Nothing found that is worth the time.\n")
+
+
 def test_without_a_replay_idle_time_is_no_more_than_the_control_leaves(
     collate: DiagnosedReport,
 ) -> None:
