@@ -17,7 +17,7 @@ from gpu_profile.analysis.activity.comm.calls import CommCalls
 from gpu_profile.analysis.activity.graph_captures import GraphCaptures
 from gpu_profile.analysis.activity.nvtx_ranges import Ranges, find_innermost
 from gpu_profile.analysis.arrays.columns import is_among, list_distinct
-from gpu_profile.analysis.arrays.intervals import Intervals
+from gpu_profile.analysis.arrays.intervals import PART, Intervals
 from gpu_profile.analysis.arrays.types import IntArray
 
 COMPUTE, COMMUNICATION, COPY, SET = range(4)
@@ -55,7 +55,7 @@ class Ops:
     call: IntArray
     graph_node: IntArray
 
-    @cached_property
+    @property
     def duration(self) -> IntArray:
         return self.end - self.start
 
@@ -63,13 +63,16 @@ class Ops:
         """The time in which an operation of one of these kinds ran; without arguments, of any
         kind.
         """
-        if kinds not in self._unions:
-            start, end = self.start, self.end
-            if kinds:
-                chosen = np.flatnonzero(is_among(self.kind, kinds))
-                start, end = start[chosen], end[chosen]
-            self._unions[kinds] = Intervals.union(start, end)
-        return self._unions[kinds]
+        if kinds in self._unions:
+            return self._unions[kinds]
+        start, end = self.start, self.end
+        if kinds:
+            chosen = np.flatnonzero(is_among(self.kind, kinds))
+            start, end = start[chosen], end[chosen]
+        covered = Intervals.union(start, end)
+        if len(kinds) == 1:  # many rules ask for these; others take 10 MB each and are used once
+            self._unions[kinds] = covered
+        return covered
 
     @cached_property
     def exposed(self) -> Intervals:
@@ -90,6 +93,14 @@ class Calls:
     thread: IntArray
     correlation: IntArray
     name: IntArray
+
+    def longer_than(self, least: int) -> NDArray[np.bool_]:
+        """A mask of the calls that take more ns, without the times of all in memory."""
+        longer = np.zeros(len(self.start), bool)
+        for first in range(0, len(longer), PART):
+            part = slice(first, first + PART)
+            np.greater(self.end[part] - self.start[part], least, out=longer[part])
+        return longer
 
     def match_names(self, names: Mapping[int, str], pattern: re.Pattern[str]) -> NDArray[np.bool_]:
         """A mask of the calls whose name matches the pattern."""
@@ -133,12 +144,27 @@ class Activity:
         """The start of the call that launched each operation (ns); the operation's own start
         without one.
         """
-        return self._of_call(self.calls.start, self.ops.start)
+        call = self.ops.call
+        if not len(self.calls.start):
+            return self.ops.start
+        launched = self.calls.start[call]
+        lost = call == NO_CALL
+        launched[lost] = self.ops.start[lost]
+        return launched
+
+    def launcher_of(self, rows: IntArray) -> IntArray:
+        """The globalTid of the thread that launched each of these operations; NO_CALL where
+        unknown.
+        """
+        call = self.ops.call[rows]
+        if not len(self.calls.thread):
+            return np.full(len(rows), NO_CALL)
+        return np.where(call == NO_CALL, NO_CALL, self.calls.thread[call])
 
     @cached_property
-    def launcher(self) -> IntArray:
-        """The globalTid of the thread that launched each operation; NO_CALL where unknown."""
-        return self._of_call(self.calls.thread, np.full(len(self.ops.call), NO_CALL))
+    def launchers(self) -> list[int]:
+        """The globalTids of the threads that launch operations, ascending."""
+        return list_distinct(self.calls.thread[self.asked])
 
     @cached_property
     def asked(self) -> NDArray[np.bool_]:
@@ -152,19 +178,12 @@ class Activity:
         """What find_owners() has found so far."""
         return WeakKeyDictionary()
 
-    def _of_call(self, column: IntArray, otherwise: IntArray) -> IntArray:
-        call = self.ops.call
-        if not len(column):
-            return otherwise
-        values = column[call]
-        lost = call == NO_CALL
-        values[lost] = otherwise[lost]
-        return values
-
 
 def find_owners(activity: Activity, ranges: Ranges) -> IntArray:
     """The index in `ranges` of the innermost range open at each operation's launch, or NO_RANGE."""
     known = activity.known_owners
     if ranges not in known:
-        known[ranges] = find_innermost(ranges, activity.launcher, activity.launched)
+        known[ranges] = find_innermost(
+            ranges, activity.launcher_of(np.arange(len(activity.ops.call))), activity.launched
+        )
     return known[ranges]

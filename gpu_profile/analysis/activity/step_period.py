@@ -93,7 +93,7 @@ def _body_starts(
     asked = launches.asked[first]
     since = np.r_[asked[:1], launches.returned][first]
     most = int(LEAD * float(np.median(np.diff(asked))))
-    threads, calls = activity.launcher[rows[first]], activity.calls
+    threads, calls = activity.launcher_of(rows[first]), activity.calls
     waits = calls.match_names(activity.names, SYNC_NAME)
     begins = asked.copy()
     for thread in list_distinct(threads):

@@ -17,6 +17,7 @@ Integers = NDArray[np.integer[Any]]
 # values in a range this small use a table: 1 to 8 MB, less than a column of 10 million cells
 TABLE = 1_000_000
 FEW = 8
+NARROW = 1 << 29
 # 65,536 slots of 8 bytes: 0.5 MB stay in a processor's cache.
 SLOT_BITS = 16
 # 2^64 over the golden ratio: Knuth, The Art of Computer Programming, volume 3, section 6.4
@@ -81,6 +82,15 @@ def _encode_scattered(column: IntArray) -> tuple[IntArray, IntArray]:
     codes = table[slot]
     codes[others] = np.searchsorted(values, column[others])
     return codes, values
+
+
+def narrow_column(column: IntArray) -> IntArray:
+    """The same ids in 4 bytes each, if sums and differences of two fit; halves a comparison's time.
+
+    The type stays that of all columns, which numpy widens where it meets another.
+    """
+    fits = column.min(initial=0) >= -NARROW and column.max(initial=0) <= NARROW
+    return column.astype(np.int32) if fits else column
 
 
 def find_first_rows(column: IntArray) -> IntArray:

@@ -8,6 +8,8 @@ from numpy.typing import NDArray
 from gpu_profile.analysis.arrays.columns import is_rising
 from gpu_profile.analysis.arrays.types import IntArray
 
+PART = 1 << 15  # windows that are looked up together: intermediate results stay in the cache
+
 
 @dataclass(frozen=True, eq=False)
 class Intervals:
@@ -75,8 +77,12 @@ class Intervals:
 
     def within(self, start: IntArray, end: IntArray) -> IntArray:
         """How much of the set (ns) lies in each window [start, end)."""
-        sums = self._sums()
-        return self._before(np.maximum(start, end), sums) - self._before(start, sums)
+        sums, covered = self._sums(), np.empty(len(start), np.int64)
+        for first in range(0, len(start), PART):
+            part = slice(first, first + PART)
+            until = self._before(np.maximum(start[part], end[part]), sums)
+            np.subtract(until, self._before(start[part], sums), out=covered[part])
+        return covered
 
     def _sums(self) -> IntArray:
         sums = np.zeros(len(self.start) + 1, np.int64)
@@ -88,18 +94,19 @@ class Intervals:
         if not len(self.start):
             return np.zeros(np.shape(time), np.int64)
         piece = np.searchsorted(self.start, time, side="right")
-        last = np.maximum(piece - 1, 0)
-        beyond = np.where(piece > 0, np.maximum(self.end[last] - time, 0), 0)
+        beyond = np.maximum(self.end[np.maximum(piece - 1, 0)] - time, 0)
+        beyond *= piece > 0
         return np.asarray(sums[piece] - beyond, np.int64)
 
     def touches(self, start: IntArray, end: IntArray) -> NDArray[np.bool_]:
         """Whether any of the set lies in each window: `within() > 0` in half the time."""
-        if not len(self.start):
-            return np.zeros(len(start), bool)
-        # The first interval that ends behind the window's start.
-        place = np.searchsorted(self.end, start, "right")
-        last = len(self.start) - 1
-        return (place <= last) & (self.start[np.minimum(place, last)] < end) & (start < end)
+        touched, last = np.zeros(len(start), bool), len(self.start) - 1
+        for first in range(0, len(start) if len(self.start) else 0, PART):
+            part = slice(first, first + PART)
+            # The first interval that ends behind the window's start.
+            place = np.searchsorted(self.end, start[part], "right")
+            touched[part] = (place <= last) & (self.start[np.minimum(place, last)] < end[part])
+        return touched & (start < end)
 
     def minus(self, other: "Intervals") -> "Intervals":
         """The part of this set that is not in the other one."""

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from gpu_profile.analysis.activity.activity import NO_CALL, Activity
+from gpu_profile.analysis.activity.activity import Activity
 from gpu_profile.analysis.activity.idle.gaps import LAUNCH, STALL, find_gaps
 from gpu_profile.analysis.activity.start_up import steady_window
-from gpu_profile.analysis.arrays.columns import is_among, list_distinct
+from gpu_profile.analysis.arrays.columns import is_among
 from gpu_profile.analysis.arrays.types import IntArray
 from gpu_profile.analysis.host.stacks import HostStacks, load_stacks
 from gpu_profile.analysis.store.database import Database
@@ -40,13 +40,12 @@ def samples_of(activities: Sequence[Activity], database: Database) -> list[HostS
 
 def host_samples(activity: Activity, stacks: HostStacks) -> HostSamples:
     """The samples of one rank's launching threads after start-up."""
-    launchers = [thread for thread in list_distinct(activity.launcher) if thread != NO_CALL]
     first, last = steady_window(activity)
     within = (stacks.time >= first) & (stacks.time < last)
-    chosen = np.flatnonzero(within & is_among(stacks.thread, launchers))
+    chosen = np.flatnonzero(within & is_among(stacks.thread, activity.launchers))
     gaps = find_gaps(activity)
     late = is_among(gaps.cause, HOST_CAUSES)
-    owner = activity.launcher[gaps.next_op]
+    owner = activity.launcher_of(gaps.next_op)
     idle = samples_in(stacks, gaps.start[late], gaps.end[late], owner[late])
     names = [
         tuple(f"{frame.function} ({frame.name_of_file})" for frame in s) for s in stacks.stacks

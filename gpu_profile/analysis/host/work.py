@@ -153,7 +153,7 @@ def host_work(activity: Activity, record: HostRecord) -> dict[int, HostWork]:
     """HostWork of the steady part by cause: each of HOST_CAUSES, and SYNC for blocking calls."""
     gaps, (first, last) = find_gaps(activity), steady_window(activity)
     steady = (gaps.start >= first) & (gaps.start < last)
-    thread = activity.launcher[gaps.next_op]
+    thread = activity.launcher_of(gaps.next_op)
     time_by_cause = {SYNC: _in_blocking_calls(activity, record)}
     for cause in HOST_CAUSES:
         chosen = steady & (gaps.cause == cause)

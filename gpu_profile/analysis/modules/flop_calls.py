@@ -112,7 +112,7 @@ def multiplies(activity: Activity, rows: IntArray) -> NDArray[np.bool_]:
 def _find_launched(activity: Activity, calls: Ranges) -> tuple[IntArray, IntArray]:
     """(rows of compute kernels that calls launched, the call of each)."""
     rows = np.flatnonzero(activity.ops.kind == COMPUTE)
-    call = find_own_innermost(calls, activity.launcher[rows], activity.launched[rows])
+    call = find_own_innermost(calls, activity.launcher_of(rows), activity.launched[rows])
     inside = call != NO_RANGE
     return rows[inside], call[inside]
 

@@ -151,7 +151,7 @@ def find_gap_owners(activity: Activity, gaps: Gaps) -> Owners | None:
     in_time = is_among(gaps.cause, (QUEUED, LATENCY)) | (launched <= gaps.start)
     middle = (gaps.start + launched) // 2
     return find_owners_at(
-        activity, activity.launcher[gaps.next_op], np.where(in_time, launched, middle)
+        activity, activity.launcher_of(gaps.next_op), np.where(in_time, launched, middle)
     )
 
 

@@ -75,7 +75,8 @@ def find_op_owners(activity: Activity) -> Owners | None:
     book = _Book()
     of_name = np.array([book.code(_owner_of(mark)) for mark in marks.by_name], np.int64)
     mark_code = np.append(of_name, book.code(_unattributed(NO_PHASE)))  # NO_RANGE (-1): the last
-    codes = mark_code[_name_of_ranges(marks, activity.launcher, activity.launched)]
+    every = np.arange(len(activity.ops.call))
+    codes = mark_code[_name_of_ranges(marks, activity.launcher_of(every), activity.launched)]
     codes[activity.ops.call == NO_CALL] = book.code(_unattributed(NO_LAUNCH))
     _set_graph_owners(activity, marks, mark_code, codes, book)
     _set_collectives(activity, marks, codes, book)
@@ -196,7 +197,7 @@ def _set_reduced(
     launched = activity.launched[rows]
     rows = rows[np.argsort(launched, kind="stable")]
     launched = activity.launched[rows]
-    names = _open_on_thread(marks.ranges, activity.launcher[rows], launched)
+    names = _open_on_thread(marks.ranges, activity.launcher_of(rows), launched)
     for row, module in zip(rows, find_bucket_owners(marks, names, launched), strict=True):
         if module is not None:
             codes[row] = book.code(Owner(COLLECTIVE, module))

@@ -97,8 +97,9 @@ def _stretches(
 
     A sample stands for the time to the next one, but for twice the usual time at most.
     """
-    launchers = [thread for thread in list_distinct(activity.launcher) if thread != NO_CALL]
-    counts = {number: int(np.count_nonzero(stacks.thread == number)) for number in launchers}
+    counts = {
+        number: int(np.count_nonzero(stacks.thread == number)) for number in activity.launchers
+    }
     busiest = max(counts, key=lambda number: (counts[number], number), default=NO_CALL)
     rows = np.flatnonzero(stacks.thread == busiest)
     if len(rows) < 2:

@@ -44,6 +44,7 @@ class Reading:
             analyses,
             scheduler=self.scheduler,
             workers=self.workers,
+            spares_memory=True,
             notify=self.notify,
         )
         read = readable(

@@ -67,7 +67,7 @@ def reduced_bytes(activity: Activity) -> IntArray:
     )
     if not len(steps) or not is_single:
         return unknown
-    launched, threads = activity.launched, list_distinct(activity.launcher[comm_ops])
+    launched, threads = activity.launched, list_distinct(activity.launcher_of(comm_ops))
     step = step_of(launched[comm_ops], steps.host_start, steps.host_end)
     if np.all(ops.bytes[comm_ops] > 0):
         return _by_step(ops.bytes[comm_ops], step, len(steps))
@@ -80,7 +80,7 @@ def reduced_bytes(activity: Activity) -> IntArray:
     copies = np.flatnonzero(
         (ops.kind == COPY) & (ops.copy_kind == COPY_ON_DEVICE) & (ops.call != NO_CALL)
     )
-    copies = copies[is_among(activity.launcher[copies], threads)]
+    copies = copies[is_among(activity.launcher_of(copies), threads)]
     step = step_of(launched[copies], steps.host_start, steps.host_end)
     late = (step >= 0) & (step < len(steps)) & (launched[copies] > last[step])
     moved = _by_step(ops.bytes[copies[late]], step[late], len(steps))

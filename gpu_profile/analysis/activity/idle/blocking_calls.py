@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gpu_profile.analysis.activity.activity import COPY, COPY_TO_HOST, NO_CALL, SYNC_NAME, Activity
-from gpu_profile.analysis.arrays.columns import is_among, list_distinct
+from gpu_profile.analysis.arrays.columns import is_among
 from gpu_profile.analysis.arrays.memo import once_each
 from gpu_profile.analysis.arrays.types import IntArray
 
@@ -41,11 +41,10 @@ class Blocking:
 def blocking_calls(activity: Activity) -> Blocking:
     """Synchronisations and blocking transfers on the threads that launch work, sorted by end."""
     calls, names = activity.calls, activity.names
-    launchers = [thread for thread in list_distinct(activity.launcher) if thread != NO_CALL]
     sync = calls.match_names(names, SYNC_NAME)
     copies = _blocking_copies(activity)
     rows = np.flatnonzero(sync | copies)
-    rows = rows[is_among(calls.thread[rows], launchers)]
+    rows = rows[is_among(calls.thread[rows], activity.launchers)]
     rows = rows[np.argsort(calls.end[rows], kind="stable")]
     start, end = calls.start[rows], calls.end[rows]
     lead = end - start - activity.ops.exposed.within(start, end)

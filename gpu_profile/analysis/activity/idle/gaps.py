@@ -76,7 +76,6 @@ def find_gaps(activity: Activity) -> Gaps:
     )
 
 
-@once_each
 def _plain_gaps(activity: Activity) -> tuple[Intervals, IntArray, IntArray]:
     """The gaps, the operation after each, and the cause without regard to blocking calls."""
     gaps = _uncovered(activity.ops)
@@ -155,5 +154,5 @@ def ranges_at(activity: Activity, ranges: Ranges, gaps: Gaps) -> IntArray:
     to the launch that ended it.
     """
     launched = np.maximum(activity.launched[gaps.next_op], gaps.start)
-    thread = activity.launcher[gaps.next_op]
+    thread = activity.launcher_of(gaps.next_op)
     return find_innermost(ranges, thread, (gaps.start + launched) // 2)

@@ -6,7 +6,6 @@ from gpu_profile.analysis.activity.activity import Activity
 from gpu_profile.analysis.activity.common_steps import first_steady
 from gpu_profile.analysis.activity.step_period import GRAPH_CALL
 from gpu_profile.analysis.activity.steps import find_steps
-from gpu_profile.analysis.arrays.columns import list_distinct
 from gpu_profile.analysis.arrays.intervals import Intervals
 from gpu_profile.analysis.arrays.memo import once_each
 from gpu_profile.analysis.arrays.types import IntArray
@@ -77,16 +76,21 @@ def _find_long_pause(activity: Activity) -> int:
 
     A launch counts as long as the median pause between two launches of a thread.
     """
-    calls, pauses = activity.calls, list[IntArray]()
-    rows = np.flatnonzero(activity.asked)
-    for thread in list_distinct(calls.thread[rows]):
-        of_thread = rows[calls.thread[rows] == thread]
-        pauses.append(calls.start[of_thread[1:]] - calls.end[of_thread[:-1]])
-    length = np.concatenate(pauses) if pauses else np.empty(0, np.int64)
+    length = _list_pauses(activity)
     if not len(length):
         return LONG_GAP_NS
-    usual = float(np.median(length))
-    graphs = calls.match_names(activity.names, GRAPH_CALL)[rows]
-    if usual > LONGEST_LAUNCH_NS and 2 * np.count_nonzero(graphs) > len(graphs):
-        return SHORTEST_PAUSE_NS
+    usual = float(np.median(length, overwrite_input=True))
+    if usual > LONGEST_LAUNCH_NS:
+        graphs = activity.calls.match_names(activity.names, GRAPH_CALL)[activity.asked]
+        if 2 * np.count_nonzero(graphs) > len(graphs):
+            return SHORTEST_PAUSE_NS
     return min(LONG_GAP_NS, max(SHORTEST_PAUSE_NS, int(LAUNCHES_LONG * usual)))
+
+
+def _list_pauses(activity: Activity) -> IntArray:
+    """The times between the launches of each thread."""
+    calls, pauses = activity.calls, [np.empty(0, np.int64)]
+    for thread in activity.launchers:
+        rows = np.flatnonzero(activity.asked & (calls.thread == thread))
+        pauses.append(calls.start[rows[1:]] - calls.end[rows[:-1]])
+    return np.concatenate(pauses)

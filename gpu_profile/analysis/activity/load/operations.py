@@ -20,6 +20,7 @@ from gpu_profile.analysis.arrays.columns import (
     Index,
     is_among,
     list_distinct,
+    narrow_column,
     time_order,
 )
 from gpu_profile.analysis.store.database import MISSING, Database
@@ -45,6 +46,9 @@ SPARSE = {
     "pageable": np.bool_,
     "graph_node": np.int64,
 }
+
+
+OPS_COLUMNS = ("start", "end", "kind", "streamId", "name", "full_name", "correlationId", *SPARSE)
 
 
 def load_operations(database: Database) -> tuple[list[Part], dict[int, str]]:
@@ -141,22 +145,31 @@ def select_rows(columns: Part, rows: NDArray[np.bool_]) -> Part:
     return {key: values[rows] for key, values in columns.items()}
 
 
-def make_ops(parts: Sequence[Part], process: int, device: int, calls: Calls) -> Ops:
-    """The operations of one process on one device, of all kinds, in time order."""
-    lane_parts = [
+def select_lane(parts: Sequence[Part], process: int, device: int) -> list[Part]:
+    """The operations of one process on one device, one set of columns for each kind."""
+    lane_parts = (
         select_rows(part, (part["globalPid"] == process) & (part["deviceId"] == device))
         for part in parts
-    ]
-    start, end = (np.concatenate([part[key] for part in lane_parts]) for key in ("start", "end"))
+    )
+    return [{key: part[key] for key in OPS_COLUMNS if key in part} for part in lane_parts]
+
+
+def make_ops(lane_parts: Sequence[Part], calls: Calls) -> Ops:
+    """The operations of select_lane(), of all kinds, in time order; takes the columns out of it."""
+    start, end = (
+        np.concatenate([part.pop(key) for part in lane_parts]) for key in ("start", "end")
+    )
+    sizes = [len(part["kind"]) for part in lane_parts]
     order = time_order(start, end)
 
     def column(key: str) -> Any:  # noqa: ANN401
         empty = SPARSE.get(key)
         if empty and not any(key in part for part in lane_parts):
-            return np.zeros(len(start), empty)
+            # One cell that stands for all, in place of 8 bytes for each operation.
+            return np.broadcast_to(np.zeros((), empty), len(start))
         cells = [
-            np.zeros(len(part["start"]), empty) if empty and key not in part else part[key]
-            for part in lane_parts
+            np.zeros(size, empty) if empty and key not in part else part.pop(key)
+            for part, size in zip(lane_parts, sizes, strict=True)
         ]
         joined = np.concatenate(cells)
         return joined if order is None else joined[order]
@@ -165,12 +178,12 @@ def make_ops(parts: Sequence[Part], process: int, device: int, calls: Calls) -> 
         start=start if order is None else start[order],
         end=end if order is None else end[order],
         kind=column("kind"),
-        stream=column("streamId"),
-        name=column("name"),
+        stream=narrow_column(column("streamId")),
+        name=narrow_column(column("name")),
         bytes=column("bytes"),
         copy_kind=column("copy_kind"),
         pageable=column("pageable"),
-        full_name=column("full_name"),
+        full_name=narrow_column(column("full_name")),
         call=Index(calls.correlation).places(column("correlationId")).astype(np.int64),
         graph_node=column("graph_node"),
     )

@@ -67,8 +67,8 @@ def list_event_processes(database: Database) -> frozenset[int]:
     """The processes (globalPids) with CUDA calls or NVTX events."""
     processes = set[int]()
     for table in (RUNTIME, NVTX):
-        threads = database.load(table, "globalTid", sort=False)["globalTid"]
-        processes |= {*list_distinct(process_of(threads))}
+        for part in database.parts(table, "globalTid"):
+            processes |= {*list_distinct(process_of(part["globalTid"]))}
     return frozenset(processes)
 
 

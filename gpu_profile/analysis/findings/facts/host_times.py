@@ -36,7 +36,7 @@ def measure_host_times(activity: Activity, steps: Steps) -> HostTimes:
     if not len(steps):
         return HostTimes(np.empty(0, np.int64), np.empty(0, np.int64))
     calls, blocking = activity.calls, blocking_calls(activity)
-    slow = np.flatnonzero(activity.asked & (calls.end - calls.start > SLOW_LAUNCH_NS))
+    slow = np.flatnonzero(activity.asked & calls.longer_than(SLOW_LAUNCH_NS))
     late = calls.start[slow] + SLOW_LAUNCH_NS
     held = Intervals.union(np.r_[blocking.start, late], np.r_[blocking.end, calls.end[slow]])
     start = steps.host_start
@@ -52,15 +52,17 @@ def measure_host_times(activity: Activity, steps: Steps) -> HostTimes:
 def _find_silence(activity: Activity, blocked: Intervals, least: int) -> Intervals:
     """The pauses of at least `least` ns between the launches and the blocking calls (`blocked`)."""
     calls = activity.calls
-    launches = np.flatnonzero(activity.asked & (calls.end > calls.start))
+    launches = np.flatnonzero(activity.asked & calls.longer_than(0))
     if not len(launches):
         return _select_long(blocked.gaps(), least)
     # Few pauses between launches are long, so the blocking calls are taken out of those only.
     first = blocked.start.min(initial=calls.start[launches[0]])
-    ends = np.r_[first, calls.end[launches]]
+    ends = np.empty(len(launches) + 1, np.int64)
+    ends[0], ends[1:] = first, calls.end[launches]
     # Launches of several threads overlap: a pause begins behind the last of all that came before.
     np.maximum.accumulate(ends, out=ends)
-    begins = np.r_[calls.start[launches], blocked.end.max(initial=ends[-1])]
+    begins = np.empty_like(ends)
+    begins[:-1], begins[-1] = calls.start[launches], blocked.end.max(initial=ends[-1])
     long = np.flatnonzero(begins - ends >= least)
     return _select_long(Intervals(ends[long], begins[long]).minus(blocked), least)
 

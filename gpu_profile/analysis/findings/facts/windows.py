@@ -24,7 +24,8 @@ class Windows:
         if not is_rising(time):
             order = np.argsort(time, kind="stable")
             time, weight = time[order], weight[order]
-        sums = np.r_[0, np.cumsum(weight)]
+        sums = np.zeros(len(weight) + 1, np.int64)
+        np.cumsum(weight, out=sums[1:])
         first, behind = (np.searchsorted(time, edge) for edge in (self.start, self.end))
         return np.asarray(sums[behind] - sums[first], np.int64)
 

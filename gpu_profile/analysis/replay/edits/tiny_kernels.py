@@ -106,8 +106,8 @@ def _find_rows(graph: RunGraph, tiny: Flags) -> tuple[IntArray, IntArray]:
 def mark_runs(chosen: Flags, thread: IntArray) -> Flags:
     """The chosen launches that stand with others in a row of TINY_RUN or more of one thread."""
     changes = (chosen[1:] != chosen[:-1]) | (thread[1:] != thread[:-1])
-    run = np.cumsum(np.r_[False, changes][: len(chosen)])
-    return np.asarray(chosen & (np.bincount(run)[run] >= TINY_RUN), np.bool_)
+    run = np.cumsum(np.r_[False, changes][: len(chosen)], dtype=np.int32)
+    return np.asarray(chosen & (np.bincount(run) >= TINY_RUN)[run], np.bool_)
 
 
 def _describe_narrow_kernels(graph: RunGraph) -> str:

@@ -158,7 +158,7 @@ class _Builder:
         step = self._window.steps_of(launched)
         comm = np.cumsum(ops.kind == COMMUNICATION) - 1
         is_comm = ops.kind[rows] == COMMUNICATION
-        places = _find_places(activity, activity.launcher[rows], launched)
+        places = _find_places(activity, activity.launcher_of(rows), launched)
         grids = load_grids(activity, database, rows)
         return GpuOps(
             start=ops.start[rows] + self._offset,

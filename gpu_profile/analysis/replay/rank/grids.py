@@ -6,6 +6,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from gpu_profile.analysis.activity.activity import Activity
+from gpu_profile.analysis.arrays.columns import is_rising, narrow_column
+from gpu_profile.analysis.arrays.intervals import PART
 from gpu_profile.analysis.arrays.types import IntArray
 from gpu_profile.analysis.store.cells import integer_or_none, text
 from gpu_profile.analysis.store.database import Database
@@ -37,14 +39,18 @@ def load_grids(activity: Activity, database: Database, rows: IntArray) -> Grids:
     first, last = int(ops.start[rows].min()), int(ops.start[rows].max())
     parts = _read_grids(database, first, last)
     key, number, blocks = (np.concatenate(column) for column in zip(*parts, strict=True))
-    order = np.argsort(key, kind="stable")  # nsys writes nearly sorted rows
-    sought = _make_keys(ops.start[rows], ops.stream[rows])
-    place = np.searchsorted(key[order], sought)
-    # One row more, so that what starts behind all kernels has a row, too.
-    place = np.append(order, len(key))[place]
-    key, number, blocks = (np.append(column, 0) for column in (key, number, blocks))
-    matches = key[place] == sought
-    return Grids(np.where(matches, number[place], 0), np.where(matches, blocks[place], 0))
+    if not is_rising(key):
+        order = np.argsort(key, kind="stable")  # nsys writes nearly sorted rows
+        key, number, blocks = key[order], number[order], blocks[order]
+    grids = Grids(np.zeros(len(rows), np.int64), np.zeros(len(rows), np.int64))
+    for begin in range(0, len(rows) if len(key) else 0, PART):
+        part = slice(begin, begin + PART)
+        sought = _make_keys(ops.start[rows[part]], ops.stream[rows[part]])
+        place = np.minimum(np.searchsorted(key, sought), len(key) - 1)
+        matches = key[place] == sought
+        grids.number[part] = np.where(matches, number[place], 0)
+        grids.blocks[part] = np.where(matches, blocks[place], 0)
+    return grids
 
 
 def _read_grids(
@@ -56,7 +62,8 @@ def _read_grids(
         x, y, z = (table[name][picks] for name in GRID)
         # A prime in place of a pair: where two grids get one number, kernels of one name count as
         # equal.
-        yield _make_keys(table["start"][picks], table["streamId"][picks]), x * 1009 + y, x * y * z
+        key = _make_keys(table["start"][picks], table["streamId"][picks])
+        yield key, narrow_column(x * 1009 + y), narrow_column(x * y * z)
 
 
 def _make_keys(start: IntArray, stream: IntArray) -> IntArray:

@@ -12,7 +12,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from gpu_profile.analysis.multi_report.parallel import Analysed, collect_partials
+from gpu_profile.analysis.multi_report.parallel import Analysed, collect_partials, fit_workers
 from gpu_profile.analysis.multi_report.work import ReportSource
 from gpu_profile.analysis.store.database import Database
 from gpu_profile.analysis.store.schema import KERNEL
@@ -69,6 +69,16 @@ def test_a_pool_gives_what_one_process_gives() -> None:
     alone = analyse_reports(FOUR, [COUNT], workers=1)
     assert analyse_reports(FOUR, [COUNT], workers=2) == alone
     assert _rows(alone) == [f"rank{rank}.sqlite.gz" for rank in range(4)]
+
+
+@pytest.mark.parametrize(
+    ("reports", "megabytes", "workers"),
+    [(8, 198, 3), (64, 198, 27), (8, 20, 23), (1, 10_000, 1)],
+)
+def test_memory_bounds_the_workers_of_large_reports(
+    reports: int, megabytes: int, workers: int
+) -> None:
+    assert fit_workers([megabytes * 1_000_000] * reports) == workers
 
 
 def test_small_reports_are_read_in_this_process(short_run: Path) -> None:

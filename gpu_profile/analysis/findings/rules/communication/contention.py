@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gpu_profile.analysis.activity.activity import COMMUNICATION, COMPUTE, Activity
-from gpu_profile.analysis.arrays.columns import encode_column, order_codes
+from gpu_profile.analysis.arrays.columns import encode_column, narrow_column, order_codes
 from gpu_profile.analysis.arrays.types import IntArray
 from gpu_profile.analysis.findings.facts.windows import is_in_steady_part, list_windows
 from gpu_profile.analysis.findings.finding import Finding, Judgement
@@ -84,7 +84,9 @@ def collect_contention(activity: Activity, database: Database) -> Contention:
         launches = windows.count(kernels.start[shape][kernels.part[shape] > 0])
         slowed.append(SlowedKernel(name, launches, *times, int(more.sum())))
     slowed.sort(key=lambda kernel: (-kernel.longer, kernel.name))
-    return Contention(windows.sum(kernels.start, longer), tuple(slowed[:MOST_NAMES]))
+    some = np.flatnonzero(longer)
+    longer_by_window = windows.sum(kernels.start[some], longer[some])
+    return Contention(longer_by_window, tuple(slowed[:MOST_NAMES]))
 
 
 def _list_kernels(activity: Activity, database: Database) -> _Kernels:
@@ -93,13 +95,10 @@ def _list_kernels(activity: Activity, database: Database) -> _Kernels:
     rows = np.flatnonzero((ops.kind == COMPUTE) & is_in_steady_part(activity, ops.start))
     if not communication.total:
         rows = rows[:0]
-    everything = np.flatnonzero(ops.kind <= COMMUNICATION) if len(rows) else rows
-    grid = np.zeros(len(ops.start), np.int64)
-    grid[everything] = load_grids(activity, database, everything).number
-    key = grid[rows] * (int(ops.full_name.max(initial=0)) + 1) + ops.full_name[rows]
-    shape, shapes = encode_column(key)
+    key = load_grids(activity, database, rows).number * (int(ops.full_name.max(initial=0)) + 1)
+    shape, shapes = encode_column(key + ops.full_name[rows])
     order = order_codes(shape, len(shapes))
-    rows, shape = rows[order], shape[order]
+    rows, shape = rows[order], narrow_column(shape[order])
     start, duration = ops.start[rows], np.maximum(ops.duration[rows], 1)
     part = communication.within(start, start + duration) / duration if len(rows) else duration / 1
     return _Kernels(rows, shape, start, duration, part)

@@ -60,17 +60,20 @@ def collect_tiny_kernels(activity: Activity, _: Database) -> TinyKernels:
 
 def _mark_rows(activity: Activity, is_tiny: Flags) -> Flags:
     """A mask of the tiny kernels that a thread launches in rows, one by one."""
-    calls, rows = activity.calls, np.flatnonzero(activity.ops.call != NO_CALL)
-    call = activity.ops.call[rows]
-    count = np.bincount(call, minlength=len(calls.start))
-    tiny = np.bincount(call[is_tiny[rows]], minlength=len(calls.start))
-    launches = np.flatnonzero(count)
+    calls, call = activity.calls, activity.ops.call
+    has_call = call != NO_CALL
+    single = _launch_once(activity, has_call) & _launch_once(activity, has_call & is_tiny)
+    launches = np.flatnonzero(activity.asked)
     launches = launches[np.argsort(calls.thread[launches], kind="stable")]
-    in_row, marks = np.zeros(len(calls.start), bool), np.zeros(len(is_tiny), bool)
-    single = (count == 1) & (tiny == 1)
+    in_row = np.zeros(len(calls.start) + 1, bool)  # the last cell is of NO_CALL (-1)
     in_row[launches] = mark_runs(single[launches], calls.thread[launches])
-    marks[rows] = in_row[call]
-    return marks
+    return in_row[call]
+
+
+def _launch_once(activity: Activity, chosen: Flags) -> Flags:
+    """A mask of the calls that launch one of the chosen operations, and no more."""
+    call, count = activity.ops.call[chosen], len(activity.calls.start)
+    return np.asarray(np.bincount(call, minlength=count) == 1, np.bool_)
 
 
 def judge_tiny_kernels(views: Sequence[View[TinyKernels]]) -> Judgement:

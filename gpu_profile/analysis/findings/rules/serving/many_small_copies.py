@@ -52,12 +52,14 @@ def _find_other_waits(activity: Activity, copies: Places) -> IntArray:
     as the wait of a copy from pageable memory is.
     """
     calls, blocking = activity.calls, blocking_calls(activity)
-    order = np.lexsort((calls.start, calls.thread))
+    held = blocking.end - blocking.start >= LATE_NS
+    if not len(copies) or not held.any():
+        return blocking.start[held]
+    order = np.argsort(calls.thread, kind="stable")  # calls are sorted by start
     copied = np.zeros(len(order), bool)
     copied[copies] = True
     of_copies = np.zeros(len(order), bool)
     of_copies[order] = copied[order] | np.r_[False, copied[order]][:-1]
-    held = blocking.end - blocking.start >= LATE_NS
     return blocking.start[held & ~of_copies[blocking.call]]
 
 

@@ -39,6 +39,8 @@ def collect_graph_launches(activity: Activity, _: Database) -> IntArray:
     """For each communication kernel of one rank the number of the graph launch that holds it."""
     calls, called = activity.calls, activity.ops.call[activity.ops.kind == COMMUNICATION]
     is_graph = np.r_[calls.match_names(activity.names, GRAPH_CALL), False]
+    if not is_graph.any():
+        return np.full(len(called), NO_LAUNCH)
     number = np.r_[np.cumsum(is_graph[:-1]) - 1, NO_LAUNCH]
     return np.where((called != NO_CALL) & is_graph[called], number[called], NO_LAUNCH)
 
