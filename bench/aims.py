@@ -1,11 +1,16 @@
-"""The five aims for the cost of reading: a page, two ratios to nsys, memory, small reports.
+"""The aims for the cost of reading: a page, two ratios to nsys, memory, small reports.
 
     .venv/bin/python bench/aims.py [--nsys PATH] [--base CHECKOUT] [--best 3] [--folder /tmp/…]
-        [--only page|five|kernels|memory|small]
+        [--only page|five|kernels|memory|sum|small]
 
-The aims are for two cores. `--base` is a checkout of commit a407b15, which the memory is compared
-with (git worktree add --detach /tmp/base a407b15); `--nsys` is an nsys with `stats` (default: on
-PATH; tests/live/nsys-oracle.sh unpacks one). The columns of CPU time hold on a busy machine too.
+The memory of `sum` is that of all processes together (PSS, sampled each 30 ms). With --cores 16 it
+takes the number of workers and threads of such a machine: 1,250 to 1,280 MB with three workers,
+where eight held 4,050 to 4,300; 850 to 870 MB with two on two cores.
+
+The other aims are for two cores. `--base` is a checkout of commit a407b15, which the memory is
+compared with (git worktree add --detach /tmp/base a407b15); `--nsys` is an nsys with `stats`
+(default: on PATH; tests/live/nsys-oracle.sh unpacks one). The columns of CPU time hold on a busy
+machine too.
 
 Each contender runs once uncounted, then `--best` times in a row, and the fastest run counts. The
 uncounted run brings the reports into the page cache. Contenders that took turns would all start
@@ -28,6 +33,7 @@ sys.path.insert(0, str(ROOT))
 from bench.analysis_bench import FIVE, OURS, RECORDED  # noqa: E402
 from bench.big_report import big_report  # noqa: E402
 from bench.cost import Cost, cost  # noqa: E402
+from bench.summed_memory import measure_sum  # noqa: E402
 from gpu_profile.formats.table_formats import to_text  # noqa: E402
 from gpu_profile.table import Cell, Column, Table  # noqa: E402
 
@@ -41,12 +47,15 @@ COLUMNS = (
 
 @dataclass(frozen=True)
 class BenchOptions:
-    """`nsys`: a program, "" for none. `base`: a checkout, None for none."""
+    """`nsys`: a program, "" for none. `base`: a checkout, None for none. `cores`: 0 for this
+    machine's.
+    """
 
     nsys: str
     base: Path | None
     best: int
     folder: Path
+    cores: int
 
     def reports(self, times: int, ranks: int) -> list[str]:
         """The paths of big reports, made once; each of four recorded ranks is used in turn."""
@@ -122,6 +131,13 @@ def judge_memory(options: BenchOptions) -> Iterator[tuple[Cell, ...]]:
         yield (name_of_aim, ratio, 1, ratio <= 1, by_cpu, us.seconds, us.megabytes)
 
 
+def judge_sum(options: BenchOptions) -> Iterator[tuple[Cell, ...]]:
+    argv = verb(ROOT, "diagnose", options.reports(MILLION, RANKS), "--together")
+    megabytes = measure_sum(argv, options.cores)
+    name = f"diagnose of {RANKS} ranks, a million kernels each: MB of all processes"
+    yield (name, megabytes, 1500, megabytes <= 1500, None, None, megabytes)
+
+
 def judge_small(options: BenchOptions) -> Iterator[tuple[Cell, ...]]:
     us = measure_warm(verb(ROOT, "diagnose", options.reports(1, 4)), options.best)
     name = "diagnose of four reports of 1 MB: seconds of CPU"
@@ -133,6 +149,7 @@ PARTS: dict[str, Callable[[BenchOptions], Iterator[tuple[Cell, ...]]]] = {
     "five": judge_five,
     "kernels": judge_kernels,
     "memory": judge_memory,
+    "sum": judge_sum,
     "small": judge_small,
 }
 
@@ -153,6 +170,7 @@ def main() -> None:
     parser.add_argument("--base", type=Path, help="a checkout of a407b15")
     parser.add_argument("--best", type=int, default=3)
     parser.add_argument("--folder", type=Path, default=Path(tempfile.gettempdir()) / "aims-bench")
+    parser.add_argument("--cores", type=int, default=0, help="of `sum`; default: this machine's")
     parser.add_argument("--only", choices=PARTS, action="append")
     arguments = parser.parse_args()
     arguments.folder.mkdir(parents=True, exist_ok=True)
@@ -161,6 +179,7 @@ def main() -> None:
         arguments.base and arguments.base.resolve(),
         arguments.best,
         arguments.folder,
+        arguments.cores,
     )
     parts = list_possible(options, arguments.only or list(PARTS))
     rows = tuple(row for part in parts for row in PARTS[part](options))
