@@ -178,6 +178,11 @@ class Score:
         named = self.first.split(",")[0] in CAUSES[self.name]
         return named and error <= STEP_ERROR * self.step and error <= GAIN_ERROR * self.gain
 
+    @property
+    def is_host_bound(self) -> bool:
+        """Whether its author expected launches to be the limit. Such programs are scored apart."""
+        return "host_bound" in CAUSES[self.name]
+
     def to_row(self) -> str:
         predicted = "none" if self.predicted is None else f"{self.predicted:.2f}"
         low, high = self.spread
@@ -262,7 +267,10 @@ def main() -> None:
     print("| program | step | measured gain | predicted | findings | right |")
     print("|---|---|---|---|---|---|")
     print(*(one.to_row() for one in scores), sep="\n")
-    print(f"\n{sum(one.is_right for one in scores)} of {len(scores)}")
+    for kind in ("host-bound", "other"):
+        group = [one.is_right for one in scores if one.is_host_bound == (kind == "host-bound")]
+        if group:
+            print(f"\n{kind}: {sum(group)} of {len(group)} right")
     if fixed := [list_healthy(folder) for folder in list_folders(sys.argv[1:], "fixed")]:
         print("\n| fixed program | step | findings |", "|---|---|---|", *fixed, sep="\n")
 
