@@ -56,8 +56,16 @@ def continue_in_child(numbers: Sequence[int]) -> int | None:
 
 
 def _pass_on(child: int, number: int) -> None:
-    """Send the child what came here. In the child, where `child` is 0, it was sent to both."""
-    if child:
+    """Send the child what came here. In the child, where `child` is 0, it was sent to both.
+
+    The child's main thread must get it: a signal to the process may go to another thread, and the
+    main one, which runs Python's handlers, stays in waitpid. glibc has tgkill since 2.30.
+    """
+    if not child:
+        return
+    try:
+        ctypes.CDLL(None).tgkill(child, child, _FIRST + number)
+    except AttributeError:
         os.kill(child, _FIRST + number)
 
 
