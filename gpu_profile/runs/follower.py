@@ -22,7 +22,7 @@ from gpu_profile.runs.record import RunRecord
 # Pauses between two status queries: before the job runs, while it runs, and in long runs. The end
 # of its log mostly shows the end of the job at once. A query takes CPU time from a job on this
 # machine (three calls of kubectl 0.2 s), so a pause is three times as long as the query was.
-_STARTING_S, _RUNNING_S, _LONG_S, _QUERIES = 0.2, 1.0, 5.0, 3
+_STARTING_S, _RUNNING_S, _LONG_S, _PAUSE_PER_QUERY = 0.2, 1.0, 5.0, 3
 _UNFINISHED = ("submitting", "running", "fetching")
 
 
@@ -119,7 +119,7 @@ def watch_job(
             shortest = _RUNNING_S if following else _STARTING_S
             # A thirtieth of the time so far: the end of a job of a minute is seen after 2 s.
             late = (time.monotonic() - started) / 30
-            pause(min(max(late, shortest, _QUERIES * took), _LONG_S))
+            pause(min(max(late, shortest, _PAUSE_PER_QUERY * took), _LONG_S))
     raise JobError(f"{run.handle} did not end", "`invoke stop --job` tries again")
 
 

@@ -74,11 +74,13 @@ def judge_run(
     portions = {} if isinstance(replay, str) else measure_portions(RULES, by_kind, replay)
     ordered = replay_costs(findings, replay, plan, shadow, RareCauses(pauses, portions))
     named = tuple(replace(finding, advice=name_program(finding.advice)) for finding in ordered)
-    diagnosis = Diagnosis(named, tuple(dict.fromkeys(notes)), facts_of_run, _keep_told(plan, named))
+    diagnosis = Diagnosis(
+        named, tuple(dict.fromkeys(notes)), facts_of_run, _drop_items_without_findings(plan, named)
+    )
     return diagnosis.with_texts(_hide_secrets)
 
 
-def _keep_told(plan: Plan | str, findings: Sequence[Finding]) -> Plan | str:
+def _drop_items_without_findings(plan: Plan | str, findings: Sequence[Finding]) -> Plan | str:
     """The plan, without its items where no finding is told.
 
     A host that launches too slowly is left out where that may be the profiler's doing.

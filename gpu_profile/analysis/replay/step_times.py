@@ -46,8 +46,8 @@ class SelfTest:
 
 
 def test_replay(graph: RunGraph) -> SelfTest:
-    """Replay with the usual one in place of each delay before a GPU operation, and the usual one in
-    place of each delay of the return of a blocking call: 1 to 12 us by machine and program. Host
+    """Replay with the usual delay in place of each recorded one: before GPU operations, and until a
+    blocking call returns. Both are 1 to 12 us by machine and program. Host
     pauses, durations, transfers and the staging of pageable copies stay as recorded.
     """
     nodes, has_source = graph.nodes, graph.has_source
