@@ -34,6 +34,7 @@ END
 [[ ${ranges} == 'backward=23 data=23 forward=23 optimizer=23 step=23' ]] ||
     fail "NVTX ranges in the report: ${ranges:-none}"
 
+export OMP_WAIT_POLICY=passive # beside other jobs, threads that spin take each other's cores
 for network in conv transformer; do
     python3 /bench_inference.py --network="${network}" --device=cpu --samples=16 >>bench 2>errors ||
         fail "bench_inference.py: $(tail -n 1 errors)"
