@@ -9,7 +9,7 @@ from gpu_profile import files
 from gpu_profile.errors import SettingsError
 from gpu_profile.printable import name_program
 from gpu_profile.runs.record import OUTPUT_FILE, RunRecord, load_run
-from gpu_profile.runs.step_times import find_times_file, read_times
+from gpu_profile.runs.step_times import find_mean, find_times_file, leave_out_start, read_times
 
 _FEWEST = 3
 _AROUND = 2  # steps that are recorded before a slow one
@@ -34,14 +34,16 @@ def _step_times(output: Iterable[str]) -> Iterator[float]:
 
 
 def list_step_ms(directory: Path) -> list[float]:
-    """Return the milliseconds of the steps of a run: those that its output tells, else its marks.
+    """Return the milliseconds of the steps of a run: those that its marks tell, else its output.
 
-    Of a run with nsys these are the recorded steps.
+    Of a run with nsys these are the recorded steps. Its output has those behind them, too.
     """
-    printed = step_times_ms(files.read_text(directory / OUTPUT_FILE).splitlines())
     file = find_times_file(directory)
-    times = read_times(file) if file and len(printed) < _FEWEST else None
-    return list(times.ms[slice(*times.recorded)]) if times else printed
+    times = read_times(file) if file else None
+    marked = times.ms[slice(*times.recorded)] if times else ()
+    if len(marked) >= _FEWEST:
+        return list(marked)
+    return step_times_ms(files.read_text(directory / OUTPUT_FILE).splitlines())
 
 
 def compute_cost(
@@ -49,12 +51,15 @@ def compute_cost(
 ) -> dict[str, float]:
     """Return `ratio` and the two values: median step times in ms, otherwise seconds in all.
 
-    `plain` and `profiled` are the milliseconds of steps, at least 3 of each to count.
+    `plain` and `profiled` are the milliseconds of steps, at least 3 of each to count. `mean_ms` is
+    the mean of the plain ones behind the start: what happens in each tenth step is in no median.
     """
     steps = plain, profiled
     if min(map(len, steps)) >= _FEWEST:
         before, after = (statistics.median(each) for each in steps)
-        return {"step_ms": before, "profiled_step_ms": after, "ratio": after / before}
+        mean = find_mean(leave_out_start(plain), leave_out_start(profiled))
+        ratio = after / before
+        return {"step_ms": before, "profiled_step_ms": after, "ratio": ratio, "mean_ms": mean}
     return {"wall_s": plain_s, "profiled_wall_s": profiled_s, "ratio": profiled_s / plain_s}
 
 
@@ -87,7 +92,8 @@ def find_control_ms(run: RunRecord) -> float:
 
     It is that of --baseline, else the mean of the slowest rank's steps that were not recorded.
     """
-    baseline_ms = run.baseline.get("step_ms", 0.0)
+    # A run of an older version has the median alone.
+    baseline_ms = run.baseline.get("mean_ms", run.baseline.get("step_ms", 0.0))
     return baseline_ms or max((r.control["ms"] for r in run.reports if r.control), default=0.0)
 
 

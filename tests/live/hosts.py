@@ -101,7 +101,8 @@ def assert_costed(invoked: Invoked, *where: str) -> None:
     done = invoked.run("profile", "--baseline", *where, "--", "python3", "-c", STEPS)
     assert done.returncode == 0, done.stderr + (invoked.latest() / "output.log").read_text()
     record = invoked.record()
-    assert record["baseline"] == {"step_ms": 100.5, "profiled_step_ms": 100.5, "ratio": 1.0}
+    expected = {"step_ms": 100.5, "profiled_step_ms": 100.5, "ratio": 1.0, "mean_ms": 100.5}
+    assert record["baseline"] == expected
     line = "the profile cost 1.000x: 100.50 -> 100.50 ms a step"
     assert (done.stdout + done.stderr).count(line) == 1
     for verb, flag in (("status", "--job"), ("stats", "--run"), ("diagnose", "--run")):

@@ -20,16 +20,32 @@ def list_steps(folder: Path, output: list[str]) -> list[float]:
 def test_steps_count_where_both_runs_print_them(tmp_path: Path) -> None:
     plain, profiled = list_steps(tmp_path, PLAIN), list_steps(tmp_path, PROFILED)
     found = baseline.compute_cost(plain, profiled, 1.0, 9.0)
-    assert found == {"step_ms": 12.0, "profiled_step_ms": 13.0, "ratio": pytest.approx(13 / 12)}
+    ratio = pytest.approx(13 / 12)
+    expected = {"step_ms": 12.0, "profiled_step_ms": 13.0, "ratio": ratio, "mean_ms": 12.0}
+    assert found == expected
     assert baseline.describe_cost(found) == "the profile cost 1.083x: 12.00 -> 13.00 ms a step"
 
 
-def test_steps_of_a_program_that_prints_none_are_those_of_its_marks(tmp_path: Path) -> None:
-    for rank, ms in ((10, 9), (2, 4)):
-        facts = {"recorded": [1, 3], "ms": [1, ms, ms, 1]}
-        (tmp_path / f"rank{rank}.host.steps.json").write_text(json.dumps(facts))
-    assert list_steps(tmp_path, ["hello"]) == [4, 4]
+def test_steps_are_those_that_the_marks_tell_for_a_program_prints_those_behind_them_too(
+    tmp_path: Path,
+) -> None:
     assert list_steps(tmp_path, PLAIN) == [10, 11, 12, 13, 14]
+    for rank, ms in ((10, 9), (2, 4)):
+        facts = {"recorded": [1, 4], "ms": [1, ms, ms, ms, 1]}
+        (tmp_path / f"rank{rank}.host.steps.json").write_text(json.dumps(facts))
+    assert list_steps(tmp_path, ["hello"]) == [4, 4, 4]
+    assert list_steps(tmp_path, PLAIN) == [4, 4, 4]
+
+
+def test_the_control_of_a_baseline_is_its_mean_behind_the_start() -> None:
+    """Each tenth step compiles. An evaluation that nobody recorded is in no mean."""
+    plain = [900.0] * 20 + [*[10.0] * 9, 410.0] * 4
+    found = baseline.compute_cost([*plain, 9000.0], [x + 1 for x in plain], 1.0, 9.0)
+    run = RunRecord(id="a", launcher="host", command=("true",), baseline=found)
+    assert baseline.find_control_ms(run) == 50.0
+    older = {name: value for name, value in found.items() if name != "mean_ms"}
+    run = RunRecord(id="a", launcher="host", command=("true",), baseline=older)
+    assert baseline.find_control_ms(run) == found["step_ms"]
 
 
 def test_duration_counts_otherwise() -> None:

@@ -84,6 +84,18 @@ def test_the_control_is_the_mean_of_the_steps_behind_the_recording() -> None:
     assert replace(times, recorded=(0, 2)).steady_ms() == 0, "of two steps"
 
 
+@pytest.mark.parametrize(("slow", "control"), [(3, 104.0), (2, 10.0)])
+def test_slow_steps_are_in_the_mean_where_three_are_recorded(slow: int, control: float) -> None:
+    """The evaluation of step 80 is slower than all that is recorded, and in no mean."""
+    tenths = (10.0,) * 9 + (950.0,)
+    recorded = (10.0,) * (60 - 10 * slow) + tenths * slow
+    ms = (*recorded, *tenths * 2, 9000.0, *tenths * 8)
+    times = StepTimes(recorded=(0, 60), ms=ms, control=60)
+    found = times.find_control()
+    assert found is not None
+    assert (found.ms, found.slow_ms) == (control, 9000.0)
+
+
 def test_the_start_is_not_among_the_steady_steps() -> None:
     times = StepTimes(recorded=(0, 60), ms=(9.0,) * 20 + (2.0,) * 40 + (1.0,) * 300, control=61)
     control = times.find_control()
