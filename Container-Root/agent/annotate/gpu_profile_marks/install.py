@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from gpu_profile_marks import modules, nvtx
 from gpu_profile_marks.backward import Backward
 from gpu_profile_marks.compiled import mark_compiled_steps
-from gpu_profile_marks.ending import Ending
+from gpu_profile_marks.ending import AT_END, Ending
 from gpu_profile_marks.hooks import make_global_hook
 from gpu_profile_marks.owners import OwnerHooks, leave_hooks_to_python
 from gpu_profile_marks.phases import OptimizerMarks, StepMarks, mark_calls, watch_optimizers
@@ -93,6 +93,7 @@ def _install(torch: Any, environ: Mapping[str, str], trace: TorchTrace | None) -
     owners = None
     if level in ("modules", "ops"):
         marks = modules.EveryModuleMarks(steps.at_forward, Backward(torch))
+        AT_END.append(marks.end)
         _hook_every_module(torch, marks)
     else:
         owners = OwnerHooks(torch)

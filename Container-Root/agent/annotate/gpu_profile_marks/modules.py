@@ -105,9 +105,17 @@ class EveryModuleMarks(ModuleMarks):
         self._named = self._names.by_id
         self._searches = _MOST_SEARCHES
         self._domain = Ranges.domain
+        self._is_over = False
+
+    def end(self) -> None:
+        """Mark outermost forwards only, as steps are counted by them."""
+        self._is_over = True
 
     def enter(self, module: Any, _arguments: Any = ()) -> None:  # noqa: ANN401 - torch
         thread = _THREAD
+        if self._is_over:
+            super().enter(module)
+            return
         if thread.compiled is module:
             return
         outermost = thread.outermost
@@ -127,10 +135,13 @@ class EveryModuleMarks(ModuleMarks):
         self._domain.push(mark.address)
 
     def _begin(self, module: Any) -> None:  # noqa: ANN401 - a torch.nn.Module
+        # The marks may end in this call: then this forward is the last one with marks.
+        is_over = self._is_over
         self._starts()
-        if self._names.find(module) is None:
-            self._names.name_tree(module)
-        self._backward.begin(module)
+        if not is_over:
+            if self._names.find(module) is None:
+                self._names.name_tree(module)
+            self._backward.begin(module)
         RANGES.push(_FORWARD, self._phase)
 
     def _name_late(self, module: Any) -> Named:  # noqa: ANN401 - a torch.nn.Module
@@ -146,6 +157,9 @@ class EveryModuleMarks(ModuleMarks):
 
     def leave(self, module: Any, arguments: Any, output: Any) -> None:  # noqa: ANN401 - torch
         thread = _THREAD
+        if self._is_over:
+            super().leave(module, arguments, output)
+            return
         if thread.compiled is module:
             return
         self._backward.leave(module, arguments, output)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from gpu_profile_marks.ending import Ending
+from gpu_profile_marks.ending import Ending, call_at_end
 from gpu_profile_marks.ranges import Ranges, make_mark
 from gpu_profile_marks.times_file import TimesFile
 from gpu_profile_marks.variables import END, FILE, START, STEPS
@@ -80,6 +80,7 @@ class Window:
             self._torch.cuda.cudart().cudaProfilerStop()
         elif self._domain is not None:
             self._domain.pop()
+        call_at_end()
 
     def _uses_cuda(self) -> bool:
         return bool(self._torch.cuda.is_initialized())

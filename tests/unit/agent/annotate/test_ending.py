@@ -14,6 +14,8 @@ from gpu_profile_marks.ending import DECIDED_AT, FEWER_STEPS, STEPS, Ending, cho
 from gpu_profile_marks.ending import choose_for_all as choose
 from gpu_profile_marks.steps import Steps
 
+from tests.unit.agent.annotate.test_failures import run
+
 TORCH: Any = SimpleNamespace(cuda=SimpleNamespace(is_initialized=lambda: False))
 
 
@@ -135,3 +137,33 @@ def test_without_an_address_all_steps_are_timed_and_recorded(tmp_path: Path) -> 
     ending.save(steps, now=True)
     assert (ends, json.loads(file.read_text())["recorded"]) == ([], [0, DECIDED_AT + STEPS])
     assert list(tmp_path.iterdir()) == [file]
+
+
+MODULES = """
+import torch
+class Net(torch.nn.Module):
+    def forward(self): return self._modules["inner"]()
+model, optimizer = Net(), torch.optim.Optimizer()
+model.add_module("inner", torch.nn.Module())
+for _ in range(20): model(); torch.autograd.backward(); optimizer.step()
+"""
+
+
+def test_behind_the_end_modules_have_no_marks(
+    site: Path, tool: Path, tmp_path: Path, listener: Listener
+) -> None:
+    """They would slow the control. Steps go on, by the outermost forward."""
+    file = site / "rank0.n.steps.json"
+    file.with_name("last-step.json").write_text('{"steps": 16}')
+    thread = listener.answer(b"sw")
+    more = {"GPU_PROFILE_STEPS_FILE": str(file), "GPU_PROFILE_STEPS_END": str(tmp_path / "end")}
+    done = run(site, tool, MODULES, GPU_PROFILE_ANNOTATE="modules", **more)
+    thread.join()
+    assert (done.stdout, done.stderr) == ("went on\n", "")
+    facts = json.loads(file.read_text())
+    assert (facts["steps"], facts["recorded"], facts["control"]) == (20, [0, 16], 17)
+    log = (site / "log").read_text().split("\n")
+    pushed = [line[5:].partition("|")[0] for line in log if line.startswith("push")]
+    assert log.count("pop gpu-profile") == len(pushed)
+    assert (pushed.count("step"), pushed.count("forward")) == (20, 20)
+    assert sum(" " in name and name.startswith("forward") for name in pushed) == 16 * 2 + 1
