@@ -17,6 +17,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from job_state import LOG, POLL_S, STOP, disk_full, hold, read, write
+from left_windows import end_left
 from process_tree import (
     KILL,
     adopt_orphans,
@@ -48,7 +49,7 @@ class _Child:
         self.stopped_at = 0.0
         self.asked = False
         adopt_orphans()
-        environ = {**os.environ, **spec["env"]}
+        self._environ = environ = {**os.environ, **spec["env"]}
         self.process = subprocess.Popen(
             spec["argv"],
             cwd=spec["cwd"],
@@ -65,10 +66,10 @@ class _Child:
     def ask(self, *_: object) -> None:
         self.asked = True
 
-    def wait(self, stop_file: Path) -> int:
+    def wait(self, job: Path) -> int:
         """Wait for the job's end and return its exit code. A stop file or signal ends it."""
         while self.process.poll() is None:
-            if not self.stopped_at and (self.asked or stop_file.exists()):
+            if not self.stopped_at and (self.asked or (job / STOP).exists()):
                 self._stop()
             if self.stopped_at and time.monotonic() - self.stopped_at > FINALISE_S:
                 end_idle()
@@ -76,18 +77,23 @@ class _Child:
             time.sleep(POLL_S)
         code = self.process.returncode
         if code == -KILL and not self.stopped_at:
-            code = self._await_program(stop_file)
+            code = self._await_program(job)
         end_descendants(0)
         self._output.join(_OUTPUT_S)
         return code
 
-    def _await_program(self, stop_file: Path) -> int:
+    def _await_program(self, job: Path) -> int:
         """Wait for what a killed profile.py ran, which goes on. Returns its exit code."""
         codes: list[int] = []
-        waiter = threading.Thread(target=lambda: codes.append(await_orphans()), daemon=True)
+
+        def await_left() -> None:
+            end_left(job, self._environ)
+            codes.append(await_orphans())
+
+        waiter = threading.Thread(target=await_left, daemon=True)
         waiter.start()
         while waiter.is_alive():
-            if not self.stopped_at and (self.asked or stop_file.exists()):
+            if not self.stopped_at and (self.asked or (job / STOP).exists()):
                 self.stopped_at = time.monotonic()
                 send(signal.SIGTERM, list_profiled() or descendants())
             if self.stopped_at and time.monotonic() - self.stopped_at > FINALISE_S:
@@ -131,7 +137,7 @@ def supervise(job: Path) -> None:
         signal.signal(number, child.ask)
     started = {**read(job), "pid": child.process.pid, "started": time.time()}
     write(job, {**started, "state": "running"})
-    code = child.wait(job / STOP)
+    code = child.wait(job)
     done = "cancelled" if child.stopped_at else "succeeded" if code == 0 else "failed"
     reason = "stopped" if child.stopped_at else _reason(job, code)
     end = {"exit_code": code, "reason": reason, "ended": time.time()}

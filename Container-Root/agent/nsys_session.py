@@ -40,10 +40,15 @@ class Session:
     """At the end of a window: CUPTI gives no buffer of a thread while a kernel of it runs."""
 
     def __init__(
-        self, nsys: str, rank: int, environ: Mapping[str, str], first_report: Path | None = None
+        self,
+        nsys: str,
+        rank: int,
+        environ: Mapping[str, str],
+        first_report: Path | None = None,
+        name: str = "",
     ) -> None:
         # Names are visible to all programs of this user and TMPDIR.
-        self.name = f"gpu-profile-rank{rank}-{os.getpid()}-{os.urandom(3).hex()}"
+        self.name = name or f"gpu-profile-rank{rank}-{os.getpid()}-{os.urandom(3).hex()}"
         self._nsys = nsys
         self._environ = environ
         self._first_report = first_report
@@ -52,6 +57,10 @@ class Session:
         """Return what matches the reports of the rank `name`, `rank0.host`."""
         rank, _, host = name.partition(".")
         return compile_reports((rank,), host, self.ending)
+
+    def describe(self) -> dict[str, str]:
+        """Return what others need to end a window: see left_windows.py."""
+        return {"nsys": self._nsys, "session": self.name}
 
     def state(self) -> str:
         """Return nsys' word: Collection, DelayedCollection, Generation or Launched; "" if none.

@@ -116,7 +116,9 @@ def main(argv: Sequence[str], environ: Mapping[str, str]) -> int:
             check_ranks(call.options.ranks)
             resolve_command(call.command, environ)  # refuse once what each rank would refuse
             argv = call.of_a_rank()
-            code = start_ranks.start(argv, call.options.processes, environ, call.options.grace)
+            ours = call.options
+            output = Path(ours.output).absolute()
+            code = start_ranks.start(argv, ours.processes, environ, ours.grace, output)
         else:
             code = run_rank(call, _choose_place(call, environ), environ)
     except (RefusedError, ValueError) as error:

@@ -7,6 +7,7 @@ rank's own nsys session is started and stopped.
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import shutil
 import threading
@@ -59,6 +60,10 @@ class Windows:
         self._folder.mkdir(mode=0o700, exist_ok=True)
         armed = self._folder / f"armed-{self._name}.json"
         descriptor = window_files.lock_patiently(armed, _LOCK_S)
+        with contextlib.suppress(OSError):  # a full disk
+            if descriptor is not None:
+                os.ftruncate(descriptor, 0)
+                os.write(descriptor, json.dumps(self.session.describe()).encode())
         self._tell_marks(window_files.SLEEP)
         self._thread.start()
         try:
@@ -183,7 +188,7 @@ class Windows:
         while time.time() < end:
             if self._ended.wait(min(poll_s, max(0.0, end - time.time()))):
                 return "the program ended in it"
-            made = self._count_steps(first) if steps else 0
+            made = self.count_steps(first) if steps else 0
             if steps and made >= steps:
                 return ""
             with contextlib.suppress(OSError):
@@ -194,12 +199,13 @@ class Windows:
     def _read_steps(self) -> dict[str, int]:
         return window_files.read_steps(self._folder, self._name)
 
-    def _count_steps(self, first: Mapping[str, int]) -> int:
-        """Return the whole steps since `first`: the step that was open then is none."""
-        now = self._read_steps()
-        return max(
-            (now[name] - begun - 1 for name, begun in first.items() if name in now), default=0
-        )
+    def count_steps(self, first: Mapping[str, int]) -> int:
+        """Return the whole steps since `first`: the step that was open then is none.
+
+        A worker that was started in the window, as torchrun does after a crash, makes them too.
+        """
+        now = self._read_steps().items()
+        return max((begun - first.get(name, 0) - 1 for name, begun in now), default=0)
 
     def _finish(self, report: Path, failure: str, note: str) -> dict[str, Any]:
         """Give the report its name, and say what became of the window."""

@@ -13,23 +13,27 @@ import sys
 import threading
 from typing import IO, TYPE_CHECKING
 
+from left_windows import end_left
 from process_tree import KILL, adopt_orphans, end_descendants
 from rank_env import node
 from rank_processes import Stopper, await_orphans, exit_code, own_session, say
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+    from pathlib import Path
 
 _JOIN_S = 5.0
 
 
-def start(argv: Sequence[str], processes: int, environ: Mapping[str, str], grace_s: float) -> int:
+def start(
+    argv: Sequence[str], processes: int, environ: Mapping[str, str], grace_s: float, output: Path
+) -> int:
     """Run `argv` once for each rank; return the exit code of the first rank that failed.
 
     A rank that fails ends the others: they get SIGTERM, so that nsys completes its reports, and
     SIGKILL after `grace_s` seconds unless nsys is at work on its report.
     """
-    ranks = Ranks(argv, environ, rank_environments(processes, environ))
+    ranks = Ranks(argv, environ, rank_environments(processes, environ), output)
     # Each rank's own process waits for `grace_s`: allow it a quarter more to end its programs.
     stopper = Stopper(ranks.stop, 1.25 * grace_s)
     adopt_orphans()
@@ -102,9 +106,14 @@ class Ranks:
     """
 
     def __init__(
-        self, argv: Sequence[str], environ: Mapping[str, str], ranks: Sequence[Mapping[str, str]]
+        self,
+        argv: Sequence[str],
+        environ: Mapping[str, str],
+        ranks: Sequence[Mapping[str, str]],
+        output: Path,
     ) -> None:
         self._argv = argv
+        self._output = output
         self._environ = environ
         self._ranks = ranks
         self._processes: list[subprocess.Popen[bytes]] = []
@@ -138,6 +147,7 @@ class Ranks:
         code = process.wait()
         if code == -KILL and not self._stopped:
             say(f"profile.py of rank {rank} was killed: its program goes on")
+            end_left(self._output, self._environ)
             code = await_orphans({process.pid for process in self._processes})
         self._ends.put((rank, code))
 

@@ -2,7 +2,8 @@
 
 They lie in the folder `windows` of the run directory, which all agents of a machine see:
 
-    armed-rank0.host.json     an agent that can record; it holds a lock on the file while it lives
+    armed-rank0.host.json     an agent that can record; it holds a lock on the file while it lives,
+                              and says its nsys and the session there, {} for torch.profiler
     request-3.json            {"start": 1795.2, "seconds": 5, "names": […]}, times since the epoch
     answer-3-rank0.host.json  what became of window 3: {"state": "done", "report": "rank0.host.3.…"}
     steps-rank0.host-1234     how many steps a process with marks has begun, and whether it WAITS or
@@ -114,17 +115,27 @@ def tell_marks(folder: Path, name: str, what: int) -> None:
 def lock(path: Path) -> int | None:
     """Create and lock a file. Returns its descriptor, or None while another process holds it.
 
-    The kernel drops a lock when its process ends. A process id could be in use again.
+    The kernel drops a lock when its process ends. A process id could be in use again. Where the
+    file system has no locks, every process gets one.
     """
+    descriptor = os.open(str(path), os.O_RDWR | os.O_CREAT | _NO_LINK, 0o600)
+    if _try_lock(descriptor, shared=False) is not False:
+        return descriptor
+    os.close(descriptor)
+    return None
+
+
+def _try_lock(descriptor: int, *, shared: bool) -> bool | None:
+    """Return whether a lock was got; None where the file system has none, as Lustre's default."""
     import fcntl
 
-    descriptor = os.open(str(path), os.O_RDWR | os.O_CREAT | _NO_LINK, 0o600)
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        fcntl.flock(descriptor, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
     except OSError:
-        os.close(descriptor)
         return None
-    return descriptor
+    return True
 
 
 def lock_patiently(path: Path, within_s: float) -> int | None:
@@ -138,12 +149,30 @@ def lock_patiently(path: Path, within_s: float) -> int | None:
 
 
 def list_armed(folder: Path) -> list[str]:
-    """Return the names of the ranks whose agents live: `rank0.host`."""
-    names = []
-    for path in sorted(folder.glob("armed-*.json")):
-        descriptor = lock(path)
-        if descriptor is None:
-            names.append(path.name[len("armed-") : -len(".json")])
-        else:
-            os.close(descriptor)
-    return names
+    """Return the names of the ranks whose agents live: `rank0.host`.
+
+    Without locks an agent that was killed counts as living.
+    """
+    left = list_left(folder)
+    files = sorted(folder.glob("armed-*.json"))
+    return [name_armed(path) for path in files if path not in left and path.exists()]
+
+
+def list_left(folder: Path) -> list[Path]:
+    """Return the files `armed-….json` whose agents were killed."""
+    return [path for path in sorted(folder.glob("armed-*.json")) if _is_left(path)]
+
+
+def name_armed(path: Path) -> str:
+    return path.name[len("armed-") : -len(".json")]
+
+
+def _is_left(path: Path) -> bool:
+    try:
+        descriptor = os.open(str(path), os.O_RDWR | _NO_LINK)
+    except FileNotFoundError:
+        return False
+    try:
+        return bool(_try_lock(descriptor, shared=True))
+    finally:
+        os.close(descriptor)

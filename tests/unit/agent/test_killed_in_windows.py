@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 import record_window
 import window_files
+from left_windows import end_left
 
 from tests.unit.agent.test_record_windows import (
     ask,
@@ -51,7 +52,9 @@ def reach(wrapper: Wrapper, phase: str) -> int:
 
 @pytest.mark.parametrize("phase", ["armed", "accepted", "recording", "writing", "done"])
 def test_profile_py_is_killed(wrapper: Wrapper, phase: str) -> None:
-    """Who asks is told so, later windows are refused, and the job has its program's exit code."""
+    """Who asks is told so, later windows are refused, nothing is recorded any more, and the job has
+    its program's exit code.
+    """
     fault = "slow" if phase == "writing" else "none"
     with start(wrapper, "--processes=1", f"--fake={fault}") as job:
         number = reach(wrapper, phase)
@@ -64,6 +67,8 @@ def test_profile_py_is_killed(wrapper: Wrapper, phase: str) -> None:
         refused = call(wrapper, "request")
         assert (refused.returncode, refused.stderr) == (2, record_window.NOT_ARMED + "\n")
         (wrapper.directory / "go").touch()
+        (session,) = (wrapper.directory / "sessions").iterdir()
+        await_true(lambda: window_files.read(session).get("state") not in (None, "Collection"))
         output = end(job)
     assert job.returncode == 7, output
     assert "profile.py of rank 0 was killed: its program goes on" in output
@@ -81,3 +86,24 @@ def test_a_call_of_nsys_is_killed(wrapper: Wrapper, call_of_nsys: str, why: str 
         assert await_window(wrapper, ask(wrapper))["state"] == "done"
         end(job)
     assert job.returncode == 7
+
+
+def test_marks_of_a_killed_agent_record_no_more(tmp_path: Path) -> None:
+    """Without nsys the program's own trace would go on. Agents that live are left alone."""
+    folder = tmp_path / window_files.FOLDER
+    folder.mkdir()
+    here, there = f"rank0.{window_files.name_host()}", "rank1.another-host"
+    lives = f"rank2.{window_files.name_host()}"
+    for name in (here, there, lives):
+        (folder / f"armed-{name}.json").write_text("{}")
+        window_files.tell_marks(folder, name, window_files.TRACE)
+    held = window_files.lock(folder / f"armed-{lives}.json")
+    assert held is not None
+    end_left(tmp_path, os.environ)
+    told = {name: (folder / f"marks-{name}").read_bytes()[0] for name in (here, there, lives)}
+    assert told == {
+        here: window_files.SLEEP,
+        there: window_files.TRACE,
+        lives: window_files.TRACE,
+    }
+    os.close(held)

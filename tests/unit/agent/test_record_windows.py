@@ -1,6 +1,9 @@
 """Windows on demand: record_window.py asks, profile.py records them, and the program goes on."""
 
+import errno
+import fcntl
 import json
+import os
 import subprocess
 import sys
 import threading
@@ -192,6 +195,8 @@ def test_a_window_of_steps_ends_behind_whole_ones(
     waiting.join()
     assert notes == [""]
     assert windows.await_end(time.time(), 2) == "0 of 2 steps were made in time"
+    ended = {"steps-rank0.host-1": 90}
+    assert windows.count_steps(ended) == number - 1, "another worker has taken its place"
     StepCounter("").show(1)
     StepCounter(str(wrapper.directory / "rank0.host.steps.json")).show(1)
     assert record_window.list_missing_steps(folder, ["rank0.host", "rank1.host"]) == ["rank1.host"]
@@ -281,6 +286,26 @@ def test_what_is_refused(wrapper: Wrapper, job: Job) -> None:
     assert held is not None
     assert call(wrapper, "request").returncode == 3
     end(job)
+
+
+def test_armed_ranks_are_seen_by_their_locks_where_there_are_some(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Lustre's clients have none by default: then an agent counts as living."""
+    held = window_files.lock(tmp_path / "armed-rank0.host.json")
+    (tmp_path / "armed-rank1.host.json").touch()
+    assert window_files.lock(tmp_path / "armed-rank0.host.json") is None
+    assert window_files.list_armed(tmp_path) == ["rank0.host"]
+
+    def refuse(*_: object) -> None:
+        raise OSError(errno.ENOSYS, "Function not implemented")
+
+    monkeypatch.setattr(fcntl, "flock", refuse)
+    assert window_files.list_armed(tmp_path) == ["rank0.host", "rank1.host"]
+    with record_window.held_for_request(tmp_path):
+        pass
+    assert held is not None
+    os.close(held)
 
 
 def test_a_job_that_was_not_armed_is_told_how(wrapper: Wrapper) -> None:
