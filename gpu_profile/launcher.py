@@ -135,7 +135,7 @@ class Launcher(Protocol):
     def gpus(self) -> Steps[int | None]:
         """Return how many GPUs a job gets on one node, such as 8; None if only the engine knows."""
 
-    def identity(self) -> Steps[str]:
+    def identity(self, job: Job) -> Steps[str]:
         """Return a key under which the nsys options of this job can be cached.
 
         Example: the image's id `sha256:0f3c…`. Empty where nsys may change in place: then it is
@@ -240,7 +240,7 @@ class LauncherDefaults:
         yield from ()
         return None
 
-    def identity(self) -> Steps[str]:
+    def identity(self, job: Job) -> Steps[str]:
         """Return the empty key: nsys may be upgraded in place, so it is asked each time."""
         yield from ()
         return ""

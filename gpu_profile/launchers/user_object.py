@@ -154,6 +154,10 @@ class UserObject(KubernetesObject):
             return (yield from self.launcher.carry(job, wanted=wanted))
         return (yield from super().carry(job, wanted=wanted))
 
+    def identity(self, job: Job) -> Steps[str]:
+        """Return a key of the cluster, the image's digest and the manifest's placement; else ""."""
+        return nsys_probe.identify_answer(self.cluster, self._make_probe_pod(job))
+
     def probe(self, job: Job) -> Steps[str]:
         """Return nsys' help text from a pod with the image and the placement of the manifest's.
 
@@ -161,6 +165,10 @@ class UserObject(KubernetesObject):
         """
         if not self.replaces and (needs := self.get_manifest().dump_needs()):
             yield from self._apply(needs, job.name)
+        pod = self._make_probe_pod(job)
+        return (yield from nsys_probe.ask_pod(self.cluster, pod, self.options.wait_s))
+
+    def _make_probe_pod(self, job: Job) -> dict[str, Any]:
         container: dict[str, Any] = {
             "name": nsys_probe.name_asked(job),
             "image": str(job.image),
@@ -175,13 +183,12 @@ class UserObject(KubernetesObject):
         if job.carrier:
             add_carrier(spec, container, job.carrier)
         nsys_probe.add_host_path(spec, self.options.place)
-        pod = {
+        return {
             "apiVersion": "v1",
             "kind": "Pod",
             "metadata": {"name": nsys_probe.draw_probe_name(job), "labels": {MANAGED_BY: MANAGER}},
             "spec": spec,
         }
-        return (yield from nsys_probe.ask_pod(self.cluster, pod, self.options.wait_s))
 
     def _find_security(self, spec: Mapping[str, Any]) -> Mapping[str, Any]:
         """Return what PodSecurity wants of the pod that asks, as the manifest has it."""

@@ -107,7 +107,7 @@ class DockerLauncher(LauncherDefaults):
         commands = fix_engine.for_user(commands, is_root=is_root, has_sudo=has_sudo)
         return Repair(reason=_NO_ENGINE, commands=commands)
 
-    def identity(self) -> Steps[str]:
+    def identity(self, job: Job) -> Steps[str]:
         return (yield from image_programs.get_image_id(str(self.image)))
 
     def carry(self, job: Job, *, wanted: bool) -> Steps[Job]:

@@ -1,5 +1,7 @@
 """Ask the nsys of the job's image for its options, in a short-lived pod."""
 
+import hashlib
+import json
 import re
 
 from gpu_profile.carrier import CARRIED_TO
@@ -84,6 +86,24 @@ def add_host_path(spec: Manifest, place: ReportPlace) -> None:
     if place.host_path:
         volume = {"name": "reports", "hostPath": {"path": place.host_path}}
         spec["volumes"] = [*spec.get("volumes", ()), volume]
+
+
+def identify_answer(cluster: KubernetesCluster, manifest: Manifest) -> Steps[str]:
+    """Return a key of what such a pod answers on this cluster, or "" if its image may change.
+
+    All of the pod's spec counts: its placement may choose the nodes' architecture.
+    """
+    spec = manifest["spec"]
+    containers = (*spec.get("initContainers", ()), *spec["containers"])
+    if not all("@sha256:" in container["image"] for container in containers):
+        return ""
+    address = "--output=jsonpath={.clusters[0].cluster.server}"
+    server = yield cluster.kubectl("config", "view", "--minify", address)
+    if server.returncode or not server.stdout:
+        return ""
+    # A date in a user's YAML is no text: default=str.
+    text = json.dumps([server.stdout, spec], sort_keys=True, default=str)
+    return f"pod:{hashlib.sha256(text.encode()).hexdigest()}"
 
 
 def ask_for_help(cluster: KubernetesCluster, job: Job, options: PodOptions) -> Steps[str]:

@@ -268,7 +268,7 @@ def _help_text(job: Job, launcher: Launcher) -> str:
     It is cached if the launcher has an identity for it.
     """
     digest = job.carrier.digest if job.carrier else ""
-    identity = digest or process.drive(launcher.identity())
+    identity = digest or process.drive(launcher.identity(job))
     cache = cache_folder() / (f"nsys-{identity.replace(':', '-')}.txt")
     if identity and cache.exists():
         return cache.read_text(encoding="utf-8")

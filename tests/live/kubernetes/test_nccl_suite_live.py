@@ -70,7 +70,12 @@ def p5(operators: None, request: pytest.FixtureRequest) -> Iterator[list[str]]:
 def suite(namespace: str, operators: None, tmp_path: Path) -> Cluster:
     """The verbs alone: no image is pulled where nothing runs."""
     (tmp_path / ".env").write_text(f"REPORT_DIR={tmp_path}\n")
-    return Cluster(namespace=namespace, image="registry.example/gpu-profile:1", directory=tmp_path)
+    return Cluster(
+        namespace=namespace,
+        image="registry.example/gpu-profile:1",
+        directory=tmp_path,
+        answers=tmp_path,
+    )
 
 
 def asked(suite: Cluster, *words: str) -> tuple[str, ...]:

@@ -57,7 +57,7 @@ def established() -> None:
 
 def invoke(tmp_path: Path, *words: str) -> Result:
     (tmp_path / ".env").write_text(f"REPORT_DIR={tmp_path}\n")
-    return process.run(Command(argv=Cluster("default", "", tmp_path).argv(*words)))
+    return process.run(Command(argv=Cluster("default", "", tmp_path, tmp_path).argv(*words)))
 
 
 def install(tmp_path: Path, manifest: str, *words: str) -> Result:

@@ -109,6 +109,13 @@ class KubernetesJob(KubernetesObject):
         offered = [node["status"].get("allocatable", {}).get(GPU, 0) for node in nodes]
         return max(map(int, offered), default=0)
 
+    def identity(self, job: Job) -> Steps[str]:
+        """Return a key of the cluster, the image's digest and the placement; else ""."""
+        if self.options.injector:
+            return ""
+        manifest = nsys_probe.make_probe_manifest(job.name, job, self.options)
+        return (yield from nsys_probe.identify_answer(self.cluster, manifest))
+
     def probe(self, job: Job) -> Steps[str]:
         """Return nsys' help text; with an injector a typical one, since it brings its own nsys."""
         if self.options.injector:
