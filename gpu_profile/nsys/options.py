@@ -168,7 +168,7 @@ def _preset_options(spec: ProfileSpec, has: Options, *, gpus: bool) -> dict[str,
 def _select_trace(spec: ProfileSpec, has: Options, names: Sequence[str]) -> str:
     listed = list_values(has, "trace")
     trace = [value for value in names if value in listed]
-    if _has_window(spec) and "cuda-sw" in listed:
+    if (_has_window(spec) or spec.record == "manual") and "cuda-sw" in listed:
         # On Blackwell `cuda` means hardware tracing, which can lose the kernels of a window.
         trace = ["cuda-sw" if value == "cuda" else value for value in trace]
     return ",".join(trace)

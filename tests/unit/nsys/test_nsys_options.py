@@ -38,6 +38,8 @@ def lines() -> Iterator[str]:
             for gpus in (True, False):
                 yield f"{version}, {preset}, {'GPUs' if gpus else 'no GPU'}:"
                 yield from shown(ProfileSpec(preset=preset), help_text, gpus=gpus)
+        yield f"{version}, armed:"
+        yield from shown(ProfileSpec(record="manual"), help_text, gpus=True)
         yield f"{version}, everything asked for by name:"
         yield from shown(ASKED, help_text, gpus=True)
 
