@@ -126,6 +126,8 @@ def _describe_control(rank: int, control: Mapping[str, float]) -> tuple[str, ...
         f"by the clock of rank {rank}: {control['recorded_ms']:.2f} ms a step recorded,"
         f" {control['ms']:.2f} ms in {control['count']:.0f} steps that were not recorded"
     )
+    if part := control.get("slow_part", 0.0):
+        line += f", with {100 * part:.0f} % of slow steps as recorded"
     slow = int(control.get("slow_step", 0))
     if not slow:
         return (line,)

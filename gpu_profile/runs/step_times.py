@@ -17,13 +17,10 @@ _MOST_STEPS = 200  # of 512 ranks these make 2 MB of run.json
 _BEHIND = 50  # of them, those behind the recording
 _START_STEPS = 20  # of the program: compilers, autotuning
 _FEWEST = 3
-_EVALUATION = 10.0
-"""A step that takes as many times the median holds an evaluation or a checkpoint."""
+_ENOUGH = 10
+"""So many slow steps tell their part within a tenth."""
 _SLOW = 2.0
 """A step is slow if it takes as many times the median, and nothing as slow was recorded."""
-_HABIT = 1.5
-"""Three recorded steps that take as many times the median are a habit, as for a replay. A program
-that compiles in each tenth step takes 1,200 ms there, 13 in the others, and 135 in the mean."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,7 +29,8 @@ class Control:
 
     `first` is the number of the first of `count` steps. `ms` is their mean, `recorded_ms` that of
     the recorded steps. `slow_step` took `slow_ms`, 0 for none: it is slower than all that is
-    recorded.
+    recorded. `slow_part`: of the recorded steps, those that are slow, where `ms` has them as often
+    and as slow as they were recorded; 0 where these steps tell it themselves.
     """
 
     first: int
@@ -41,6 +39,7 @@ class Control:
     recorded_ms: float
     slow_step: int = 0
     slow_ms: float = 0.0
+    slow_part: float = 0.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -81,14 +80,29 @@ class StepTimes:
         if len(nearest) < _FEWEST:
             return None
         slow_step, slow_ms = self._find_slow(behind)
+        ms, slow_part = self._measure(nearest)
         return Control(
             first=self.control,
             count=len(nearest),
-            ms=find_mean(nearest, self._list_steady()),
+            ms=ms,
             recorded_ms=self.steady_ms(),
             slow_step=slow_step,
             slow_ms=slow_ms,
+            slow_part=slow_part,
         )
+
+    def _measure(self, times: Sequence[float]) -> tuple[float, float]:
+        """Return the mean of steps that were not recorded, and the part of slow ones in it that is
+        taken from the recorded steps: of what each tenth step does, 13 steps hold one or two.
+        """
+        steady = self._list_steady()
+        usual = _SLOW * statistics.median(steady or times)
+        slow = [ms for ms in steady if ms > usual]
+        part = len(slow) / max(1, len(steady))
+        if len(slow) < _FEWEST or part * len(times) >= _ENOUGH:
+            return find_mean(times, steady), 0.0
+        others = find_mean(times, [ms for ms in steady if ms <= usual])
+        return (1 - part) * others + part * find_mean(slow, slow), part
 
     def explain_missing(self) -> str:
         """Return why there is no control although steps were made behind the recording; else ""."""
@@ -117,17 +131,16 @@ def leave_out_start(times: Sequence[float], begin: int = 0) -> Sequence[float]:
 
 
 def find_mean(times: Sequence[float], recorded: Sequence[float]) -> float:
-    """Return the mean without evaluations and checkpoints; 0 of under three times.
+    """Return the mean of steps that are like the `recorded` ones; 0 of under three times.
 
-    Steps that are as slow as three of the recorded ones are no evaluations, however slow they are.
+    What three recorded steps hold is a part of the loop: a program that compiles in each tenth step
+    takes 1,200 ms there, 13 in the others, and 135 in the mean. Other slow steps are by chance, an
+    evaluation or a checkpoint. The replayed steps are chosen so, too.
     """
     if len(times) < _FEWEST:
         return 0.0
-    most = _EVALUATION * statistics.median(times)
-    usual = statistics.median(recorded or times)
-    habits = [ms for ms in recorded if ms > _HABIT * usual]
-    if len(habits) >= _FEWEST:
-        most = max(most, _SLOW * max(habits))
+    third = sorted(recorded)[-_FEWEST] if len(recorded) >= _FEWEST else 0.0
+    most = _SLOW * max(statistics.median(times), third)
     return statistics.fmean(ms for ms in times if ms <= most)
 
 

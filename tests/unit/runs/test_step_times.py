@@ -1,5 +1,6 @@
 """Step times beside a report: what is read of them, kept in run.json, and said."""
 
+import dataclasses
 import json
 from dataclasses import replace
 from pathlib import Path
@@ -82,6 +83,9 @@ def test_the_control_is_the_mean_of_the_steps_behind_the_recording() -> None:
     assert replace(times, control=None).find_control() is None
     assert replace(times, control=6).find_control() is None, "of two steps"
     assert replace(times, recorded=(0, 2)).steady_ms() == 0, "of two steps"
+    nothing = replace(times, recorded=(4, 4)).find_control()
+    assert nothing is not None
+    assert (nothing.ms, nothing.recorded_ms) == (4.0, 0.0)
 
 
 @pytest.mark.parametrize(("slow", "control"), [(3, 104.0), (2, 10.0)])
@@ -89,11 +93,39 @@ def test_slow_steps_are_in_the_mean_where_three_are_recorded(slow: int, control:
     """The evaluation of step 80 is slower than all that is recorded, and in no mean."""
     tenths = (10.0,) * 9 + (950.0,)
     recorded = (10.0,) * (60 - 10 * slow) + tenths * slow
-    ms = (*recorded, *tenths * 2, 9000.0, *tenths * 8)
+    ms = (*recorded, *tenths * 2, 9000.0, *tenths * 18)
     times = StepTimes(recorded=(0, 60), ms=ms, control=60)
     found = times.find_control()
     assert found is not None
-    assert (found.ms, found.slow_ms) == (control, 9000.0)
+    assert found.slow_ms == 9000.0
+    assert found.ms == pytest.approx(control, rel=0.05)
+
+
+def test_few_steps_have_the_slow_ones_as_often_as_they_were_recorded(tmp_path: Path) -> None:
+    """Of what each tenth step does, seven steps may hold nothing."""
+    tenths = (12.0,) * 9 + (950.0,)
+    control = StepTimes(recorded=(0, 60), ms=(*tenths * 6, *(10.0,) * 7), control=60).find_control()
+    assert control is not None
+    assert (control.ms, control.slow_part, control.recorded_ms) == (104.0, 0.1, 105.8)
+    reports = (
+        ReportSummary(
+            file="a", rank=0, host="h", bytes=1, events={}, control=dataclasses.asdict(control)
+        ),
+    )
+    run = RunRecord(id="r", launcher="host", command=(), reports=reports)
+    record.save_run(run, tmp_path)
+    assert describe_control(tmp_path) == (
+        "by the clock of rank 0: 105.80 ms a step recorded, 104.00 ms in 7 steps that were not "
+        "recorded, with 10 % of slow steps as recorded",
+    )
+
+
+def test_one_slow_step_does_not_make_the_control_longer() -> None:
+    """Nothing that was recorded explains it; it is told by its number."""
+    times = StepTimes(recorded=(0, 60), ms=(4.0,) * 61 + (2.0,) * 20 + (9.0,), control=61)
+    control = times.find_control()
+    assert control is not None
+    assert (control.ms, control.slow_step, control.slow_ms) == (2.0, 81, 9.0)
 
 
 def test_the_start_is_not_among_the_steady_steps() -> None:
