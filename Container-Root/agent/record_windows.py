@@ -35,6 +35,7 @@ _LEAST_ROOM = 8 * LEAST_ROOM
 stream and the report still have to be written."""
 _MOST_LATE_S = 1.0
 """A window that would begin later than that beside other ranks' is not begun."""
+_LATE = "its time had passed: another window was being recorded, or the machines' clocks differ"
 _IDLE_S = 5.0
 """A window without whole steps, or of longer ones, ends while the program runs."""
 _LOCK_S = 1.0
@@ -130,7 +131,7 @@ class Windows:
         if self._ended.wait(max(0.0, start - time.time())):
             return {"state": window_files.LOST, "why": "the program had ended"}
         if time.time() - start > _MOST_LATE_S and len(request["names"]) > 1:
-            return {"state": window_files.LOST, "why": "the request came after its time"}
+            return {"state": window_files.LOST, "why": _LATE}
         if shutil.disk_usage(str(self._output)).free < _LEAST_ROOM:
             room = f"{self._output} has less than {_LEAST_ROOM >> 20} MB free"
             return {"state": window_files.LOST, "why": room}

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import window_files
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
     from pathlib import Path
     from re import Pattern
 
@@ -65,6 +65,14 @@ def find_last_answer(folder: Path) -> int:
     return max((int(match[1]) for match in matches if match), default=0)
 
 
+def _list_answers(folder: Path, name: str) -> Iterator[tuple[int, Path]]:
+    """Yield number and file of each answer of the rank `name`."""
+    for path in folder.glob(f"answer-*-{name}.json"):
+        match = _ANSWER.fullmatch(path.name)
+        if match and match[2] == name:
+            yield int(match[1]), path
+
+
 def compile_reports(ranks: Iterable[str], host: str, ending: str) -> Pattern[str]:
     """Return what matches the names of windows' reports: (`rank0.host.(3)`).nsys-rep."""
     rank = "|".join(sorted(ranks))
@@ -72,14 +80,24 @@ def compile_reports(ranks: Iterable[str], host: str, ending: str) -> Pattern[str
 
 
 def remove_old(output: Path, name: str, schedule: Mapping[str, Any], reports: Pattern[str]) -> None:
-    """Remove the scheduled windows of an agent, but for the latest `keep`."""
-    files: dict[int, list[str]] = {}
+    """Remove the scheduled windows of an agent, but for the latest `keep`, and its old answers.
+
+    A window that was lost has an answer and no report.
+    """
+    first, keep = int(schedule["first"]), int(schedule["keep"])
+    files: dict[int, list[Path]] = {}
     for path in output.iterdir():
         match = reports.fullmatch(path.name)
-        if match and int(match[2]) >= int(schedule["first"]):
-            files.setdefault(int(match[2]), []).extend((path.name, f"{match[1]}.sqlite"))
-    for number in sorted(files)[: -int(schedule["keep"])]:
-        answer = window_files.answer_file(output / window_files.FOLDER, number, name)
-        for path in (*(output / file for file in files[number]), answer):
-            with contextlib.suppress(FileNotFoundError):
-                path.unlink()
+        if match and int(match[2]) >= first:
+            exported = path.with_name(f"{match[1]}.sqlite")
+            files.setdefault(int(match[2]), []).extend((path, exported))
+    kept = set(sorted(files)[-keep:])
+    old = [path for number, paths in files.items() if number not in kept for path in paths]
+    answers = dict(_list_answers(output / window_files.FOLDER, name))
+    end = max(answers, default=0) - keep
+    old += [
+        path for number, path in answers.items() if first <= number <= end and number not in kept
+    ]
+    for path in old:
+        with contextlib.suppress(FileNotFoundError):
+            path.unlink()
