@@ -8,10 +8,11 @@ from pathlib import Path
 from gpu_profile import files
 from gpu_profile.errors import SettingsError
 from gpu_profile.printable import name_program
-from gpu_profile.runs.record import OUTPUT_FILE, RunRecord, load_run
+from gpu_profile.runs.record import OUTPUT_FILE, ReportSummary, RunRecord, load_run
 from gpu_profile.runs.step_times import find_mean, find_times_file, leave_out_start, read_times
 
 _FEWEST = 3
+_ENOUGH = 10
 _AROUND = 2  # steps that are recorded before a slow one
 
 
@@ -90,15 +91,29 @@ def describe_cost_of(directory: Path) -> str:
 def find_control_ms(run: RunRecord) -> float:
     """Return the step (ms) without the profiler; 0 if it is not known.
 
-    It is that of --baseline, else the mean of the slowest rank's steps that were not recorded.
+    It is that of --baseline, else the mean of steps that were not recorded.
     """
     # A run of an older version has the median alone.
     baseline_ms = run.baseline.get("mean_ms", run.baseline.get("step_ms", 0.0))
-    return baseline_ms or max((r.control["ms"] for r in run.reports if r.control), default=0.0)
+    chosen = _choose_control(run)
+    return baseline_ms or (chosen.control["ms"] if chosen else 0.0)
+
+
+def _choose_control(run: RunRecord) -> ReportSummary | None:
+    """The report whose control begins last, and of these the longest; ten steps are enough.
+
+    Steps of a rank whose report was there earlier waited for ranks whose nsys still worked.
+    """
+
+    def rank_control(report: ReportSummary) -> tuple[float, float, float]:
+        control = report.control
+        return min(control["count"], _ENOUGH), control.get("first", 0), control["ms"]
+
+    return max((report for report in run.reports if report.control), key=rank_control, default=None)
 
 
 def describe_control(directory: Path) -> tuple[str, ...]:
-    """Return lines on the steps that were not recorded, of the rank with the longest.
+    """Return lines on the steps that were not recorded.
 
     Where steps behind the recording are no control, the line says why.
     """
@@ -106,10 +121,8 @@ def describe_control(directory: Path) -> tuple[str, ...]:
         run = load_run(directory)
     except SettingsError:
         return ()
-    reports = [report for report in run.reports if report.control]
-    if reports:
-        slowest = max(reports, key=lambda report: report.control["ms"])
-        return _describe_control(slowest.rank, slowest.control)
+    if chosen := _choose_control(run):
+        return _describe_control(chosen.rank, chosen.control)
     return () if "step_ms" in run.baseline else _explain_missing(directory)
 
 

@@ -146,7 +146,7 @@ def test_a_step_is_slow_if_none_as_slow_is_recorded(
     assert (control.slow_step, control.slow_ms) == slow
 
 
-def test_the_control_of_a_run_is_its_baseline_else_that_of_the_slowest_rank(tmp_path: Path) -> None:
+def test_the_control_of_a_run_is_its_baseline_else_that_of_the_last_rank(tmp_path: Path) -> None:
     reports = tuple(
         ReportSummary(
             file="a", rank=rank, host="h", bytes=1, events={},
@@ -158,6 +158,10 @@ def test_the_control_of_a_run_is_its_baseline_else_that_of_the_slowest_rank(tmp_
     run = RunRecord(id="r", launcher="host", command=(), reports=reports)
     record.save_run(run, tmp_path)
     assert find_control_ms(run) == 213.0
+    late = replace(reports[0], control={**reports[0].control, "first": 70})
+    assert find_control_ms(replace(run, reports=(late, reports[1]))) == 101.0
+    few = replace(late, control={**late.control, "count": 3})
+    assert find_control_ms(replace(run, reports=(few, reports[1]))) == 213.0
     assert describe_control(tmp_path) == (
         "by the clock of rank 1: 404.00 ms a step recorded, 213.00 ms in 40 steps that were not"
         " recorded",
