@@ -60,13 +60,15 @@ class WindowRequest:
     """What to record: `seconds`, of the ranks `ranks`; none means all that are armed.
 
     With `steps` it ends behind that many whole steps, and behind `seconds` at the latest. With a
-    `schedule` the window is the first of many, and is not waited for.
+    `schedule` the window is the first of many, and is not waited for. Its number is above `behind`,
+    the last that was brought here: a pod that was made anew under its name has none of its own.
     """
 
     seconds: float
     steps: int = 0
     schedule: Schedule | None = None
     ranks: frozenset[int] = frozenset()
+    behind: int = 0
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,6 +1,7 @@
 """record: record a window of a job that runs, and bring its reports here."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from gpu_profile import process
@@ -48,7 +49,8 @@ def record(options: RecordOptions) -> None:
         what = f"jobs of --on {launcher.name} cannot be recorded while they run"
         raise ToolError(what, "Record them from their start: `invoke profile` without --record")
     Progress().show(f"recording {_describe(request)}")
-    window = process.drive(launcher.record(job_id, request))
+    last = max((report.window for report in find_reports(directory)), default=0)
+    window = process.drive(launcher.record(job_id, replace(request, behind=last)))
     if options.every and options.every != OFF:
         _tell_schedule(request, window.number, directory, options)
         return

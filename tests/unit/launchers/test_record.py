@@ -187,6 +187,15 @@ def test_pods_are_asked_for_one_window_at_one_time(pods: Path) -> None:
         assert (folder / "asked").read_text().splitlines() == expected
 
 
+def test_the_number_of_a_window_is_above_those_that_are_here(pods: Path) -> None:
+    """A pod that its operator made anew under its name has none: 1 would replace what is here."""
+    cluster = KubernetesCluster(namespace="team")
+    calls = copy_reports.call_in_pods(cluster, [pod("web-b")], windows.IN_CONTAINER)
+    request = replace(REQUEST, ranks=frozenset(), behind=7)
+    process.drive(windows.record_everywhere(calls, "/wd/train-1", request))
+    assert "request /wd/train-1 --number=8 " in (pods / "web-b" / "asked").read_text()
+
+
 def test_a_window_of_steps_takes_marks_in_each_rank(pods: Path) -> None:
     with pytest.raises(SettingsError, match=r"rank0\.web-b: no step of it is marked\. Use --sec"):
         record_in_pods("web-a", "web-b", steps=10)
