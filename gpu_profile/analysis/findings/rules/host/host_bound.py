@@ -13,7 +13,7 @@ from gpu_profile.analysis.replay.edits.causes import LAUNCHES
 HOST_ADVICE = (
     "Issue less work per step from the host: larger batches, CUDA graphs (torch.compile "
     'mode="reduce-overhead"), fused or foreach optimizers; keep logging and Python work out of '
-    "the step. Tracing adds a few microseconds to each launch, so measure it with --baseline."
+    "the step."
 )
 
 
