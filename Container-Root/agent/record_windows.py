@@ -140,7 +140,7 @@ class Windows:
             return {"state": window_files.LOST, "why": failure}
         began, first = time.time(), self._read_steps()
         self._write(number, {"state": "recording", "began": began})
-        note = self.await_end(began + seconds, steps)
+        note = self.await_end(seconds, steps)
         ended = time.time()
         with shelter.block_signals(True):  # of Slurm, which signals all processes of a step
             failure = self._stop(first)
@@ -178,16 +178,17 @@ class Windows:
         with contextlib.suppress(OSError):
             self._tell_marks(window_files.SLEEP)
 
-    def await_end(self, end: float, steps: int = 0) -> str:
-        """Wait until the window's end, or until it holds `steps` whole steps.
+    def await_end(self, seconds: float, steps: int = 0) -> str:
+        """Wait for so many seconds, or until the window holds `steps` whole steps.
 
         Returns why it came early, or "".
         """
         folder = os.environ.get("TMPDIR") or "/tmp"
         first, made = self._read_steps(), 0
         poll_s = _STEP_POLL_S if steps else _POLL_S
-        while time.time() < end:
-            if self._ended.wait(min(poll_s, max(0.0, end - time.time()))):
+        end = time.monotonic() + seconds  # the other clock may be set meanwhile
+        while time.monotonic() < end:
+            if self._ended.wait(min(poll_s, max(0.0, end - time.monotonic()))):
                 return "the program ended in it"
             made = self.count_steps(first) if steps else 0
             if steps and made >= steps:
