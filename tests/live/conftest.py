@@ -16,8 +16,10 @@ PROCESSES = int(os.environ.get("GPU_PROFILE_LIVE_PROCESSES", "4"))
 """Of pytest-xdist's `--numprocesses=auto`. Live tests wait for pods, schedulers and grace periods:
 two processes left one of two cores idle."""
 CLUSTER_STARTS = "GPU_PROFILE_CLUSTER_STARTS"
-"""The variable with the path of a file that .ci/stages makes once the cluster is there: the first
-time, its programs are built for minutes, and tests of other parts run meanwhile."""
+"""The variable with the path of a file that .ci/stages makes once the cluster is there."""
+CLUSTER_IS_BUILT = "GPU_PROFILE_CLUSTER_IS_BUILT"
+"""The variable that is set where the cluster's programs are built, the first time: tests of other
+parts run in these minutes."""
 FIRST = (
     *("kubernetes alone", "slurm", "image/test_locked_builds.py", "registry/test_locked_push.py"),
     *("kubernetes/test_profile_kubernetes.py", "registry", "installed"),
@@ -73,7 +75,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     places = {group: number for number, group in enumerate(FIRST)}
     last = {True: len(FIRST), False: len(FIRST) + 1}
     groups = {item: get_group(item.nodeid) for item in items}
-    waits = CLUSTER_STARTS in os.environ
+    waits = CLUSTER_IS_BUILT in os.environ
 
     def get_place(item: pytest.Item) -> tuple[bool, int]:
         late = waits and item.get_closest_marker("kubernetes") is not None
