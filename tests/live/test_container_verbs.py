@@ -9,6 +9,7 @@ import pytest
 
 from gpu_profile.command import Result
 from tests import invoked
+from tests.conftest import HOSTILE_NAMES
 
 pytestmark = [pytest.mark.docker, pytest.mark.image]
 
@@ -36,12 +37,11 @@ def test_the_container_starts_once_and_stops_once(invoke: Invoke) -> None:
     assert "does not run" in invoke("stop").stdout
 
 
-def test_words_and_exit_code_survive_exec(invoke: Invoke, hostile_name: str) -> None:
+def test_words_and_exit_code_survive_exec(invoke: Invoke) -> None:
     invoke("run")
-    said = invoke(
-        "exec", "--", "python3", "-c", "import sys; print(ascii(sys.argv[1]))", hostile_name
-    )
-    assert said.stdout.strip() == ascii(hostile_name), said.stderr
+    script = "import sys; print(ascii(sys.argv[1:]))"
+    said = invoke("exec", "--", "python3", "-c", script, *HOSTILE_NAMES)
+    assert said.stdout.strip() == ascii([*HOSTILE_NAMES]), said.stderr
     assert invoke("exec", "--", "sh", "-c", "exit 42").returncode == 42
 
 

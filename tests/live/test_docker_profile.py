@@ -14,6 +14,7 @@ import pytest
 from gpu_profile import process
 from gpu_profile.command import Command, Result
 from tests import invoked
+from tests.conftest import HOSTILE_NAMES
 from tests.live.hosts import Invoked, assert_costed
 from tests.live.planted import PLANTED, PROGRAM, assert_hidden
 
@@ -206,12 +207,12 @@ def test_a_job_that_fails_is_one_line(
     assert run_record(tmp_path)["phase"] == "failed"
 
 
-def test_words_reach_the_job_unchanged(invoke: Invoke, tmp_path: Path, hostile_name: str) -> None:
-    script = "import sys; print(ascii(sys.argv[1]))"
-    name = hostile_name.replace("\n", " ")  # --name is one line
-    done = invoke("profile", "--name", name, "--", "python3", "-c", script, hostile_name)
+def test_words_reach_the_job_unchanged(invoke: Invoke, tmp_path: Path) -> None:
+    script = "import sys; print(ascii(sys.argv[1:]))"
+    name = " ".join(HOSTILE_NAMES).replace("\n", " ")  # --name is one line
+    done = invoke("profile", "--name", name, "--", "python3", "-c", script, *HOSTILE_NAMES)
     (output,) = tmp_path.glob("*/output.log")
-    assert ascii(hostile_name) in output.read_text(), done.stderr
+    assert ascii([*HOSTILE_NAMES]) in output.read_text(), done.stderr
 
 
 def test_secrets_reach_the_program_and_nothing_else(image: str, tmp_path: Path) -> None:
