@@ -7,17 +7,17 @@ from functools import cached_property
 import numpy as np
 
 from gpu_profile.analysis.activity.activity import COMMUNICATION
-from gpu_profile.analysis.activity.common_steps import CAP_QUANTILE, common_steps, warm_up
+from gpu_profile.analysis.activity.common_steps import common_steps, warm_up
 from gpu_profile.analysis.activity.states import RankSplit, RankStates, split_exposed
-from gpu_profile.analysis.arrays.periods import FEWEST_TIMES
 from gpu_profile.analysis.arrays.types import IntArray
 from gpu_profile.analysis.replay.rank.rank_graph import NoGraph, RankGraph, cut_steps
+from gpu_profile.analysis.replay.rank.typical_steps import choose_steps, typical_step
 from gpu_profile.analysis.replay.rank.window import LEAST_STEPS, MOST_RANKS
 from gpu_profile.analysis.replay.run.choose_ranks import LEAST_RANKS, choose_ranks
 from gpu_profile.analysis.replay.run.join import join_graphs
 from gpu_profile.analysis.replay.run.run_graph import RunGraph
 from gpu_profile.analysis.replay.simulate import simulate
-from gpu_profile.analysis.replay.step_times import SETTLING, SelfTest, measure_steps, test_replay
+from gpu_profile.analysis.replay.step_times import SelfTest, measure_steps, test_replay
 from gpu_profile.analysis.replay.weights import Weights
 
 MOST_OPS, MOST_IN_LEAST_STEPS = 10_000, 120_000
@@ -26,9 +26,6 @@ number, no steps beyond the second one. An operation takes some 10 us."""
 ENOUGH_IN_LEAST_STEPS = 40_000
 """Where LEAST_STEPS steps of all ranks are too many, ranks are left out down to this number."""
 MOST_UNMATCHED = 0.1
-ALIKE_STEPS, SLOW = 0.05, 1.5
-"""Means of steps that differ by less are alike. One slow step in ten is no part of the mean, unless
-FEWEST_TIMES steps take SLOW times the median: a log in each tenth step is a part of it."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -121,13 +118,6 @@ def _find_common_steps(
     return _CommonSteps(tuple(first + low for first, _ in common), lengths, typical_step(steady))
 
 
-def typical_step(lengths: IntArray) -> float:
-    """The mean of steps, without those that are slow by chance."""
-    is_habit = np.count_nonzero(lengths > SLOW * np.median(lengths)) >= FEWEST_TIMES
-    most = lengths.max() if is_habit else np.quantile(lengths, CAP_QUANTILE)
-    return float(np.minimum(lengths, most).mean())
-
-
 def _count_ranks(graphs: Sequence[RankGraph], window: _CommonSteps) -> int:
     """How many ranks are replayed: all of a small run, else fewer the larger their steps are."""
     pairs = zip(graphs, window.first, strict=True)
@@ -146,20 +136,8 @@ def _cut_to_common(graphs: Sequence[RankGraph], window: _CommonSteps) -> list[Ra
     if totals[LEAST_STEPS - 1] > MOST_IN_LEAST_STEPS:
         return f"{LEAST_STEPS} steps of all ranks have {totals[LEAST_STEPS - 1]:,} GPU operations"
     count = max(LEAST_STEPS, int(np.searchsorted(totals, MOST_OPS, "right")))
-    begin = _choose_steps(window.lengths, window.typical, count)
+    begin = choose_steps(window.lengths, window.typical, count)
     return [cut_steps(graph, first + begin, count) for graph, first in pairs]
-
-
-def _choose_steps(lengths: IntArray, typical: float, count: int) -> int:
-    """The first of `count` steps: of all if their mean is near the typical one, else of those whose
-    mean is nearest. Of a pause in each fifth step, six steps can hold one or two.
-    """
-    sums, settled = np.r_[0, np.cumsum(lengths)], 1 + (count - 1) // SETTLING
-    begins = np.arange(len(lengths) - count + 1)
-    means = (sums[begins + count] - sums[begins + settled]) / (count - settled)
-    errors = np.abs(means / typical - 1)
-    # Rounded: of steps that are about as good, the first ones on every machine.
-    return 0 if errors[0] <= ALIKE_STEPS else int(np.argmin(np.round(errors, 2)))
 
 
 def _count_ops(graph: RankGraph, first: int, count: int) -> IntArray:

@@ -8,8 +8,11 @@ from gpu_profile.analysis.activity.activity import NO_CALL, Activity
 from gpu_profile.analysis.activity.common_steps import CAP_QUANTILE, first_steady
 from gpu_profile.analysis.activity.steps import Steps, find_steps, step_of
 from gpu_profile.analysis.arrays.types import IntArray
+from gpu_profile.analysis.replay.rank.typical_steps import choose_steps, leave_out_slow
 
 MOST_STEPS, LEAST_STEPS = 20, 3
+START_STEPS = 20
+"""Of a program, as the marks count them (ending.py): compilers, autotuning, the first files."""
 SPARE_STEPS = 2
 """Ranks differ in how many steps they warm up."""
 ENOUGH_OPS, MOST_OPS = 20_000, 50_000
@@ -45,8 +48,8 @@ class Window:
 
 
 def choose_window(activity: Activity, ranks: int = 1) -> Window | str:
-    """The first steady steps, as many as are replayed in a run of so many ranks; or why there is no
-    window.
+    """Steady steps that are like all, as many as are replayed in a run of so many ranks; or why
+    there is no window.
     """
     steps = find_steps(activity)
     drop = first_steady(steps.end - steps.start)
@@ -58,9 +61,8 @@ def choose_window(activity: Activity, ranks: int = 1) -> Window | str:
         return "its process drives several GPUs"
     if len(activity.seams):
         return "its recording is of several windows"
-    if ranks == 1 and steps.are_iterations:
-        drop = _choose_first(steps, _count_launches(activity, steps), drop, behind)
-        left = behind - drop
+    drop = _choose_begin(activity, steps, drop, behind, ranks)
+    left = behind - drop
     step = step_of(activity.launched, steps.host_start, steps.host_end)
     sizes = np.cumsum(np.bincount(step[step >= drop] - drop, minlength=left))
     if sizes[LEAST_STEPS - 1] > MOST_OPS:
@@ -73,6 +75,28 @@ def choose_window(activity: Activity, ranks: int = 1) -> Window | str:
     end = int(steps.host_end[drop + count - 1]) + 1
     lead = int(steps.host_start[max(0, drop - 1)])
     return Window(drop, count, lead, np.r_[start, end])
+
+
+def _choose_begin(activity: Activity, steps: Steps, first: int, behind: int, ranks: int) -> int:
+    """The first of the steps that are replayed, of the steady ones from `first` on.
+
+    A program slows down and speeds up: files that are not in memory yet, other programs beside it.
+    Ranks of one run have to choose the same steps, so they leave out what is usually the start.
+    """
+    if ranks > 1:
+        return first + count_start(steps.number[first:behind])
+    if steps.are_iterations:
+        return _choose_first(steps, _count_launches(activity, steps), first, behind)
+    # Slow steps that are rare are counted apart: a window holds more or less of them.
+    lengths = leave_out_slow((steps.end - steps.start)[first:behind])
+    return first + choose_steps(lengths, float(lengths.mean()), min(MOST_STEPS, len(lengths)))
+
+
+def count_start(number: IntArray) -> int:
+    """How many of these steps are the program's start, where at least as many are behind it."""
+    if not len(number) or number[-1] < 2 * START_STEPS - 1:
+        return 0
+    return int(np.searchsorted(number, START_STEPS))
 
 
 def _find_stretch(unasked: IntArray, first: int, behind: int) -> tuple[int, int]:

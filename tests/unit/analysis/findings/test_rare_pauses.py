@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from gpu_profile.analysis.findings.facts.rare_pauses import PauseTimes
-from gpu_profile.analysis.replay.run_replay import typical_step
+from gpu_profile.analysis.replay.rank.typical_steps import typical_step
 from tests.unit.analysis.findings.test_causes import only_of
 from tests.unit.analysis.scenarios import Training
 from tests.unit.analysis.synthetic import Rank

@@ -1,0 +1,35 @@
+"""The steps of a recording that are like all of its steady steps."""
+
+import numpy as np
+
+from gpu_profile.analysis.activity.common_steps import CAP_QUANTILE
+from gpu_profile.analysis.arrays.periods import FEWEST_TIMES
+from gpu_profile.analysis.arrays.types import IntArray
+from gpu_profile.analysis.replay.step_times import SETTLING
+
+ALIKE_STEPS, SLOW = 0.05, 1.5
+"""Means of steps that differ by less are alike. One slow step in ten is no part of the mean, unless
+FEWEST_TIMES steps take SLOW times the median: a log in each tenth step is a part of it."""
+
+
+def typical_step(lengths: IntArray) -> float:
+    """The mean of steps, without those that are slow by chance."""
+    is_habit = np.count_nonzero(lengths > SLOW * np.median(lengths)) >= FEWEST_TIMES
+    return float((lengths if is_habit else leave_out_slow(lengths)).mean())
+
+
+def leave_out_slow(lengths: IntArray) -> IntArray:
+    """The lengths, with the slowest tenth as short as the one before it."""
+    return np.minimum(lengths, np.int64(np.quantile(lengths, CAP_QUANTILE)))
+
+
+def choose_steps(lengths: IntArray, typical: float, count: int) -> int:
+    """The first of `count` steps: of all if their mean is near the typical one, else of those whose
+    mean is nearest. Of a pause in each fifth step, six steps can hold one or two.
+    """
+    sums, settled = np.r_[0, np.cumsum(lengths)], 1 + (count - 1) // SETTLING
+    begins = np.arange(len(lengths) - count + 1)
+    means = (sums[begins + count] - sums[begins + settled]) / (count - settled)
+    errors = np.abs(means / typical - 1)
+    # Rounded: of steps that are about as good, the first ones on every machine.
+    return 0 if errors[0] <= ALIKE_STEPS else int(np.argmin(np.round(errors, 2)))

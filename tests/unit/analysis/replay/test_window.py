@@ -1,0 +1,40 @@
+"""Which steps of a recording are replayed."""
+
+from itertools import count
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from gpu_profile.analysis.replay.rank.window import count_start
+from gpu_profile.analysis.replay.run_replay import Replay
+from gpu_profile.analysis.store.database import Database
+from tests.reading import replay_reports
+from tests.unit.analysis.scenarios import Training
+from tests.unit.analysis.synthetic import Rank
+
+
+def test_a_long_recording_is_replayed_where_it_is_like_all_of_it(tmp_path: Path) -> None:
+    """Of 120 steps the first 30 take 2.8 ms, as files are not in memory yet, the others 2.1 ms."""
+    steps = count()
+
+    def load(rank: Rank) -> None:
+        rank.work(2_700 if next(steps) < 30 else 2_000)
+        rank.synchronize()
+
+    path = Training(ranks=1, steps=120, layers=5, data=load).save(tmp_path)
+    with Database.open(path) as database:
+        replay = replay_reports(database)
+    assert isinstance(replay, Replay), replay
+    assert replay.step_ms == pytest.approx((30 * 2.77 + 90 * 2.07) / 120, rel=0.04)
+
+
+@pytest.mark.parametrize(
+    ("first", "behind", "start"),
+    [(1, 60, 19), (0, 120, 20), (20, 40, 0), (1, 39, 0), (25, 60, 0), (0, 0, 0)],
+)
+def test_ranks_leave_out_the_start_by_the_numbers_of_their_steps(
+    first: int, behind: int, start: int
+) -> None:
+    """Each chooses by itself, and has to choose as the others."""
+    assert count_start(np.arange(first, behind)) == start
