@@ -1,6 +1,7 @@
 """The steps of a recording that are like all of its steady steps."""
 
 import numpy as np
+from numpy.typing import NDArray
 
 from gpu_profile.analysis.activity.common_steps import CAP_QUANTILE
 from gpu_profile.analysis.arrays.periods import FEWEST_TIMES
@@ -23,13 +24,33 @@ def leave_out_slow(lengths: IntArray) -> IntArray:
     return np.minimum(lengths, np.int64(np.quantile(lengths, CAP_QUANTILE)))
 
 
+def find_typical_steps(lengths: IntArray, count: int) -> int:
+    """The first of `count` steps that are like all: with as much of slow steps, if there are such.
+
+    Of a slow step in each twentieth, some hold one and others none: rare ones are told apart.
+    """
+    errors = _measure_errors(lengths, typical_step(lengths), count)
+    if errors.min() > ALIKE_STEPS:
+        usual = leave_out_slow(lengths)
+        errors = _measure_errors(usual, float(usual.mean()), count)
+    return _choose_least(errors)
+
+
 def choose_steps(lengths: IntArray, typical: float, count: int) -> int:
     """The first of `count` steps: of all if their mean is near the typical one, else of those whose
     mean is nearest. Of a pause in each fifth step, six steps can hold one or two.
     """
+    return _choose_least(_measure_errors(lengths, typical, count))
+
+
+def _measure_errors(lengths: IntArray, typical: float, count: int) -> NDArray[np.float64]:
+    """How far the mean of `count` steps is from the typical step, by the first of them."""
     sums, settled = np.r_[0, np.cumsum(lengths)], 1 + (count - 1) // SETTLING
     begins = np.arange(len(lengths) - count + 1)
     means = (sums[begins + count] - sums[begins + settled]) / (count - settled)
-    errors = np.abs(means / typical - 1)
+    return np.asarray(np.abs(means / typical - 1), np.float64)
+
+
+def _choose_least(errors: NDArray[np.float64]) -> int:
     # Rounded: of steps that are about as good, the first ones on every machine.
     return 0 if errors[0] <= ALIKE_STEPS else int(np.argmin(np.round(errors, 2)))

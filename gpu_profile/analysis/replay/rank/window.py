@@ -8,7 +8,7 @@ from gpu_profile.analysis.activity.activity import NO_CALL, Activity
 from gpu_profile.analysis.activity.common_steps import CAP_QUANTILE, first_steady
 from gpu_profile.analysis.activity.steps import Steps, find_steps, step_of
 from gpu_profile.analysis.arrays.types import IntArray
-from gpu_profile.analysis.replay.rank.typical_steps import choose_steps, leave_out_slow
+from gpu_profile.analysis.replay.rank.typical_steps import find_typical_steps
 
 MOST_STEPS, LEAST_STEPS = 20, 3
 START_STEPS = 20
@@ -87,9 +87,8 @@ def _choose_begin(activity: Activity, steps: Steps, first: int, behind: int, ran
         return first + count_start(steps.number[first:behind])
     if steps.are_iterations:
         return _choose_first(steps, _count_launches(activity, steps), first, behind)
-    # Slow steps that are rare are counted apart: a window holds more or less of them.
-    lengths = leave_out_slow((steps.end - steps.start)[first:behind])
-    return first + choose_steps(lengths, float(lengths.mean()), min(MOST_STEPS, len(lengths)))
+    lengths = (steps.end - steps.start)[first:behind]
+    return first + find_typical_steps(lengths, min(MOST_STEPS, len(lengths)))
 
 
 def count_start(number: IntArray) -> int:
