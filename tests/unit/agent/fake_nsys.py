@@ -6,9 +6,9 @@ the second, and exits with its exit code. The report here is JSON: its own words
 and the output. `--fake=WORD` asks for a fault.
 
 `--session-new=NAME` makes a session, whose recording `nsys stop --session=NAME` ends: the report is
-written, and the program runs on. `--start-later=true` and `nsys start` begin one later. `nsys
-sessions list` shows its state. The first word of all calls
-is the folder for the sessions.
+written, and the program runs on. `--start-later=true` and `nsys start` begin one later. The script
+that starts this answers `nsys sessions list` (wrapper.py). The first word of all calls is the
+folder for the sessions.
 """
 
 import contextlib
@@ -82,12 +82,7 @@ def write_report(path: str, record: Mapping[str, object]) -> None:
 
 
 def answer_session(words: list[str], sessions: Path) -> int:
-    """`nsys sessions list -p false`, and `start` and `stop` with `--session=NAME`."""
-    if words[0] == "sessions":
-        for file in sorted(sessions.glob("*")):
-            state = json.loads(file.read_text())["state"]
-            print(f"  1031343        00:04                  {state}      1 {file.name}")
-        return 0
+    """`nsys start` and `nsys stop` with `--session=NAME`."""
     options = dict(word.partition("=")[::2] for word in words[1:])
     file = sessions / options["--session"]
     session = json.loads(file.read_text())
@@ -134,12 +129,8 @@ def has_stopped(session: Path | None) -> bool:
     return session is not None and json.loads(session.read_text())["state"] != "Collection"
 
 
-def main(folder: str, *words: str) -> int:
-    return run(list(words), Path(folder))
-
-
 def run(words: list[str], sessions: Path) -> int:
-    if words[0] in ("sessions", "start", "stop"):
+    if words[0] in ("start", "stop"):
         return answer_session(words, sessions)
     assert words[0] == "profile", words
     count = next(n for n, word in enumerate(words[1:], 1) if not word.startswith("-"))
@@ -194,5 +185,6 @@ def run(words: list[str], sessions: Path) -> int:
     return 128 - code if code < 0 else code
 
 
-if __name__ == "__main__":
-    raise SystemExit(main(*sys.argv[1:]))
+def start() -> None:
+    folder, *words = sys.argv[1:]
+    raise SystemExit(run(words, Path(folder)))

@@ -5,15 +5,15 @@ import time
 from pathlib import Path
 from typing import Any
 
+import job_state
+
 from gpu_profile.launchers.agent.job_directory import AGENT
 from tests.forked import run_python
 
-# Records as nsys does: runs the command, then writes the report that --output names.
-FAKE_NSYS = """#!/usr/bin/env python3
-import sys
-if "--version" in sys.argv:
-    sys.exit(print("NVIDIA Nsight Systems version 2025.1.1.1"))
-import signal, subprocess
+FAKE_NSYS = """#!/bin/sh
+[ "$*" != --version ] || exec echo 'NVIDIA Nsight Systems version 2025.1.1.1'
+exec python3 -I -S -c '
+import signal, subprocess, sys
 out = next(w for w in sys.argv if w.startswith("--output="))[9:]
 command = [w for w in sys.argv[2:] if not w.startswith("--")]
 child = subprocess.Popen(command)
@@ -21,7 +21,9 @@ signal.signal(signal.SIGTERM, lambda *_: child.terminate())
 code = child.wait()
 open(out + ".nsys-rep", "w").write("report")
 sys.exit(128 - code if code < 0 else code)
+' "$@"
 """
+"""Records as nsys does: runs the command, then writes the report that --output names."""
 
 
 def agent(*words: str, stdin: str = "", cwd: Path | None = None) -> tuple[int, str, str]:
@@ -42,10 +44,11 @@ def status(job: Path) -> dict[str, Any]:
 
 def ended(job: Path) -> dict[str, Any]:
     deadline = time.monotonic() + 120
-    while (state := status(job))["state"] in {"starting", "running"}:
+    # Not by the verb: its process takes 20 ms of CPU.
+    while job_state.current(job)["state"] in {"starting", "running"}:
         assert time.monotonic() < deadline
         time.sleep(0.1)
-    return state
+    return status(job)
 
 
 def fake_nsys(directory: Path) -> Path:

@@ -22,6 +22,8 @@ from gpu_profile_marks.step_counter import StepCounter
 from nsys_session import Session
 from record_windows import Windows
 
+from gpu_profile.command import Result
+from tests.forked import run_python
 from tests.unit.agent.wrapper import PROFILE, Wrapper, python, wrapper_in
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="nsys sessions of POSIX systems")
@@ -60,10 +62,9 @@ def end(job: Job) -> str:
     return output
 
 
-def call(wrapper: Wrapper, verb: str, *words: str) -> "subprocess.CompletedProcess[str]":
+def call(wrapper: Wrapper, verb: str, *words: str) -> Result:
     script = PROFILE.with_name("record_window.py")
-    argv = [sys.executable, str(script), verb, str(wrapper.out), *words]
-    return subprocess.run(argv, capture_output=True, text=True, check=False)
+    return run_python((str(script), verb, str(wrapper.out), *words), wrapper.directory, {})
 
 
 def ask(wrapper: Wrapper, seconds: float = 0.1) -> int:
@@ -116,7 +117,7 @@ def test_a_window_in_which_the_program_ends_is_kept(wrapper: Wrapper, job: Job) 
     number = ask(wrapper, 60)
     file = window_files.answer_file(wrapper.out / "windows", number, find_name(wrapper))
     while window_files.read(file).get("state") != "recording":
-        pass
+        time.sleep(0.02)
     end(job)
     answer = await_window(wrapper, number)
     assert (answer["state"], answer.get("note")) == ("done", "the program ended in it"), answer

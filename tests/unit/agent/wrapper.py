@@ -2,6 +2,7 @@
 
 import json
 import os
+import shlex
 import subprocess
 import sys
 from dataclasses import dataclass
@@ -58,13 +59,30 @@ class Wrapper:
         return found
 
 
+FAKE_NSYS = """#!/bin/sh
+case "$*" in
+  --version) echo '{version}'; exit ;;
+  sessions*)
+    for file in {sessions}/*; do
+      IFS= read -r session <"$file" || [ -n "$session" ] || continue
+      state=${{session#*'"state": "'}}
+      echo "  1031343        00:04                  ${{state%%'"'*}}      1 ${{file##*/}}"
+    done
+    exit ;;
+esac
+exec {python} -I -S -c '{code}' {sessions} "$@"
+"""
+"""The version and the sessions are asked for often: a shell answers in 2 ms, a Python in 40."""
+CODE = 'import sys; sys.path.insert(0, "{folder}"); import fake_nsys; fake_nsys.start()'
+"""An imported module has bytecode, and a Python without site starts in half of the time."""
+
+
 def wrapper_in(directory: Path) -> Wrapper:
     nsys = directory / "nsys"
-    fake = Path(__file__).with_name("fake_nsys.py")
+    code = CODE.format(folder=Path(__file__).parent)
+    sessions = shlex.quote(str(directory / "sessions"))
     nsys.write_text(
-        "#!/bin/sh\n"
-        f"[ \"$*\" != --version ] || exec echo '{VERSION}'\n"
-        f'exec {sys.executable} {fake} {directory / "sessions"} "$@"\n'
+        FAKE_NSYS.format(version=VERSION, sessions=sessions, python=sys.executable, code=code)
     )
     nsys.chmod(0o755)
     return Wrapper(directory, nsys)
