@@ -65,6 +65,7 @@ def pytest_configure(config: pytest.Config) -> None:
         config.addinivalue_line("markers", f"{part}: needs {part} on this machine")
     config.addinivalue_line("markers", "drawn: draws its cases from a seed (tests/seeds.py)")
     config.addinivalue_line("markers", "recorded: reads whole recordings: check leaves it to CI")
+    config.addinivalue_line("markers", "further: proves once more what check proves: left to CI")
     config.addinivalue_line("markers", "slow: takes a minute or more")
     config.addinivalue_line("markers", "alone: changes the cluster for all of its users")
     # A shell has what it puts in the background ignore Ctrl-C, and so do its children.

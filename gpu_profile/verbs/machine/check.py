@@ -22,8 +22,8 @@ _SIDE_BY_SIDE = ("--numprocesses=auto", "--dist=loadscope", "--no-loadscope-reor
 them run one after the other."""
 _UNIT = "pytest tests/unit tests/fuzz"
 _LIVE = "pytest tests/image tests/live"
-_QUICK = ("-m", "not recorded")
-"""30 tests that replay whole recordings take 14 s of CPU: CI runs them."""
+_QUICK = ("-m", "not recorded and not further")
+"""Tests that replay whole recordings, or prove once more what others prove, are left to CI."""
 _PASSED = ROOT / ".shellcheck_cache"
 """The hash of the scripts that shellcheck has passed: it has no cache, and takes 4 s of CPU."""
 _NOTHING_SELECTED = 5
@@ -31,23 +31,28 @@ _NOTHING_SELECTED = 5
 
 
 def check(options: CheckOptions) -> None:
-    """Run all checks and print the seconds of each, and the output of those beside the tests.
+    """Run all checks, print what they print, and at the end the seconds of each.
 
     Raises GateError that names the failed ones.
     """
-    codes = {name: _run_here(name, command) for name, command in first_checks().items()}
+    began = time.monotonic()
+    ended = {name: _run_here(name, command) for name, command in first_checks().items()}
     beside, scripts = checks_beside(), hash_scripts(ROOT)
     if has_passed(scripts):
         del beside["shellcheck"]
     with ThreadPoolExecutor(len(beside)) as pool:
-        pending = {name: pool.submit(_run_timed, command) for name, command in beside.items()}
+        pending = {name: pool.submit(_run_beside, command) for name, command in beside.items()}
         tests = list_test_commands(options.require, options.words, live=options.live)
-        codes |= {name: _run_here(name, command) for name, command in tests.items()}
+        ended |= {name: _run_here(name, command) for name, command in tests.items()}
         for name, outcome in pending.items():
-            codes[name] = _print_outcome(name, *outcome.result())
+            result, seconds = outcome.result()
+            print(f"== {name}\n{result.stdout}{result.stderr}", end="", flush=True)
+            ended[name] = (result.returncode, seconds)
+    codes = {name: code for name, (code, _) in ended.items()}
     if not codes.get("shellcheck", 0):
         _PASSED.write_text(scripts)
     print(name_tests_left_out(tests), end="")
+    print(list_seconds(ended, time.monotonic() - began), end="")
     if failed := failed_checks(codes):
         raise GateError(f"{' and '.join(failed)} failed", "The reasons are above")
 
@@ -102,7 +107,7 @@ def name_tests_left_out(commands: Mapping[str, Command]) -> str:
     """Return a line on the tests that nobody left out by naming files or folders."""
     if _UNIT not in commands or _LIVE in commands:
         return ""
-    parts = "tests/image, tests/live and the tests marked recorded"
+    parts = "tests/image, tests/live and the tests marked recorded or further"
     return f"== not run: {parts}; ./inv check --live runs what can run here\n"
 
 
@@ -131,23 +136,21 @@ def _make_pytest(*words: str) -> Command:
     return Command(argv=argv, env={"PYTHONDONTWRITEBYTECODE": ""})
 
 
-def _run_here(name: str, command: Command) -> int:
-    """Run a check on our terminal. Returns its exit code."""
+def list_seconds(ended: Mapping[str, tuple[int, float]], total: float) -> str:
+    """Return a line on the seconds of each part. Those beside the tests have shares of the CPUs."""
+    parts = ", ".join(f"{name} {seconds:.0f} s" for name, (_, seconds) in ended.items())
+    return f"== {parts}: {total:.0f} s in all\n"
+
+
+def _run_here(name: str, command: Command) -> tuple[int, float]:
+    """Run a check on our terminal. Returns its exit code and seconds."""
     print(f"== {name}", flush=True)
     began = time.monotonic()
     code = process.run_attached(command)
-    print(f"== {name}: {time.monotonic() - began:.0f} s", flush=True)
-    return code
+    return code, time.monotonic() - began
 
 
-def _print_outcome(name: str, result: Result, seconds: float) -> int:
-    """Print what a check beside the tests wrote. Returns its exit code."""
-    print(f"== {name}\n{result.stdout}{result.stderr}", end="")
-    print(f"== {name}: {seconds:.0f} s", flush=True)
-    return result.returncode
-
-
-def _run_timed(command: Command) -> tuple[Result, float]:
+def _run_beside(command: Command) -> tuple[Result, float]:
     """Run a check and keep its output. Returns its result and seconds."""
     began = time.monotonic()
     return process.run(command), time.monotonic() - began

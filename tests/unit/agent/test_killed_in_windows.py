@@ -14,6 +14,7 @@ import record_window
 import window_files
 from left_windows import end_left
 
+from tests.further import further
 from tests.unit.agent.test_record_windows import (
     ask,
     await_window,
@@ -50,7 +51,10 @@ def reach(wrapper: Wrapper, phase: str) -> int:
     return number
 
 
-@pytest.mark.parametrize("phase", ["armed", "accepted", "recording", "writing", "done"])
+@pytest.mark.parametrize(
+    "phase",
+    [*map(further, ("armed", "accepted", "writing", "done")), "recording"],
+)
 def test_profile_py_is_killed(wrapper: Wrapper, phase: str) -> None:
     """Who asks is told so, later windows are refused, nothing is recorded any more, and the job has
     its program's exit code.
@@ -76,7 +80,7 @@ def test_profile_py_is_killed(wrapper: Wrapper, phase: str) -> None:
 
 @pytest.mark.parametrize(
     ("call_of_nsys", "why"),
-    [("start", "nsys start: it ended by signal 9 and said nothing"), ("stop", None)],
+    [("start", "nsys start: it ended by signal 9 and said nothing"), further("stop", None)],
 )
 def test_a_call_of_nsys_is_killed(wrapper: Wrapper, call_of_nsys: str, why: str | None) -> None:
     """A session that did not start has lost its window; one that did not stop is stopped again."""

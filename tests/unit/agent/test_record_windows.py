@@ -24,6 +24,7 @@ from record_windows import Windows
 
 from gpu_profile.command import Result
 from tests.forked import run_python
+from tests.further import further
 from tests.unit.agent.wrapper import PROFILE, Wrapper, python, wrapper_in
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="nsys sessions of POSIX systems")
@@ -133,8 +134,8 @@ def find_name(wrapper: Wrapper) -> str:
     ("fault", "why"),
     [
         ("unstoppable", "Connection to Agent lost."),
-        ("reportless", "there is no report of it"),
-        ("emptied", "there is no report of it"),
+        further("reportless", "there is no report of it"),
+        further("emptied", "there is no report of it"),
     ],
 )
 def test_a_lost_window_is_named_and_the_program_goes_on(

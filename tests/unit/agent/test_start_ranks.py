@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.further import further
 from tests.unit.agent.wrapper import Wrapper, python, wrapper_in
 
 NAMES = "RANK LOCAL_RANK WORLD_SIZE LOCAL_WORLD_SIZE MASTER_ADDR MASTER_PORT"
@@ -60,7 +61,7 @@ def test_the_second_of_two_nodes(wrapper: Wrapper) -> None:
     assert wrapper.reports() == ["rank2.nsys-rep", "rank3.nsys-rep"]
 
 
-@pytest.mark.parametrize("ranks", ["all", "0", "1"])
+@pytest.mark.parametrize("ranks", ["all", *map(further, ("0", "1"))])
 def test_one_rank_that_dies_ends_the_others_and_their_reports_are_kept(
     wrapper: Wrapper, ranks: str
 ) -> None:
@@ -79,8 +80,15 @@ def test_a_rank_that_does_not_end_is_killed(wrapper: Wrapper) -> None:
     assert done.returncode == 4
 
 
-@pytest.mark.parametrize("processes", [0, 2])
-@pytest.mark.parametrize(("signum", "times"), [(signal.SIGTERM, 1), (signal.SIGINT, 2)])
+@pytest.mark.parametrize(
+    ("processes", "signum", "times"),
+    [
+        (2, signal.SIGTERM, 1),
+        (0, signal.SIGINT, 2),
+        further(0, signal.SIGTERM, 1),
+        further(2, signal.SIGINT, 2),
+    ],
+)
 def test_a_signal_ends_the_job_with_whole_reports(
     wrapper: Wrapper, processes: int, signum: signal.Signals, times: int
 ) -> None:

@@ -7,6 +7,7 @@ import pytest
 from gpu_profile.verbs.machine.check import (
     failed_checks,
     hash_scripts,
+    list_seconds,
     list_test_commands,
     name_tests_left_out,
 )
@@ -26,8 +27,10 @@ def test_unit_tests_run_on_all_cpus_and_tests_of_engines_by_their_groups() -> No
 def test_tests_of_engines_run_where_asked_for_and_are_named_where_not() -> None:
     without, live = (list_test_commands((), (), live=live) for live in (False, True))
     assert list(without) == [UNIT]
-    assert without[UNIT].argv[-2:] == ("-m", "not recorded")
-    assert "tests marked recorded; ./inv check --live runs" in name_tests_left_out(without)
+    assert without[UNIT].argv[-2:] == ("-m", "not recorded and not further")
+    assert "tests marked recorded or further; ./inv check --live runs" in name_tests_left_out(
+        without
+    )
     assert list(live) == [UNIT, LIVE]
     assert "-m" not in live[UNIT].argv[3:]
     assert name_tests_left_out(live) == ""
@@ -86,3 +89,8 @@ def test_scripts_are_checked_again_where_one_of_them_or_what_it_sources_changed(
     settings = hash_scripts(tmp_path)
     sourced.write_text("one() { false; }\n")
     assert len({before, settings, hash_scripts(tmp_path)}) == 3
+
+
+def test_the_seconds_of_each_part_are_said() -> None:
+    line = list_seconds({"ruff check": (0, 0.4), UNIT: (1, 70.2), "mypy": (0, 20.6)}, 71.4)
+    assert line == f"== ruff check 0 s, {UNIT} 70 s, mypy 21 s: 71 s in all\n"

@@ -25,6 +25,7 @@ from gpu_profile.runs.job_note import JobNote
 from gpu_profile.runs.outcome import name_code
 from gpu_profile.runs.record import RunRecord
 from gpu_profile.runs.runner import Runner
+from tests.further import further
 from tests.invoked import argv, invoke, reporting_here
 from tests.unit.analysis.synthetic import ranks_of
 
@@ -311,8 +312,17 @@ except signals.HungUp:
 """
 
 
-@pytest.mark.parametrize("way", ["attached", "drawn", "captured"])
-@pytest.mark.parametrize(("sign", "code"), [(signal.SIGTERM, 130), (signal.SIGHUP, 129)])
+@pytest.mark.parametrize(
+    ("way", "sign", "code"),
+    [
+        ("attached", signal.SIGTERM, 130),
+        ("drawn", signal.SIGHUP, 129),
+        ("captured", signal.SIGTERM, 130),
+        further("attached", signal.SIGHUP, 129),
+        further("drawn", signal.SIGTERM, 130),
+        further("captured", signal.SIGHUP, 129),
+    ],
+)
 def test_no_program_survives_a_signal(
     tmp_path: Path, way: str, sign: signal.Signals, code: int
 ) -> None:

@@ -24,6 +24,7 @@ from gpu_profile.analysis.compare.significance import (
 from gpu_profile.analysis.store.database import Database
 from gpu_profile.analysis.tables.analysis import Scope
 from gpu_profile.errors import ReportError, SettingsError
+from tests.further import further
 from tests.unit.analysis.scenarios import Training
 from tests.unit.analysis.synthetic import Rank, Recording
 
@@ -210,7 +211,7 @@ def test_quantiles_of_student_s_t(freedom: float, expected: float) -> None:
     assert t_quantile(0.01, freedom) == pytest.approx(expected, abs=1e-3)
 
 
-@pytest.mark.parametrize("runs", [3, 10])
+@pytest.mark.parametrize("runs", [3, further(10)])
 def test_unchanged_programs_pass_and_slower_ones_fail(runs: int) -> None:
     """bench/compare_bench.py does it at length; here a bound that a sound test never misses."""
     unchanged = share_of_alarms(runs, spread=0.06, slower=1.0, trials=600)

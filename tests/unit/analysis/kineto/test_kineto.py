@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from gpu_profile.analysis.kineto.events import BLOCK_BYTES
+from gpu_profile.analysis.kineto import events as reading
 from gpu_profile.analysis.kineto.export import export_trace
 from gpu_profile.analysis.kineto.source import describe_source
 from gpu_profile.analysis.replay.rank.grids import count_multiprocessors
@@ -101,9 +101,10 @@ def test_a_trace_has_the_rows_of_a_report(tmp_path: Path) -> None:
     assert rows["kernel.globalPid"][0] >> 24 == rows["call.globalTid"][0] >> 24
 
 
-def test_any_layout_has_the_same_rows(tmp_path: Path) -> None:
-    """Blocks end within events: the traces are larger than one block."""
-    events = _list_events(BLOCK_BYTES // 1000)
+def test_any_layout_has_the_same_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Blocks end within events: the traces are larger than several blocks."""
+    monkeypatch.setattr(reading, "BLOCK_BYTES", 1 << 16)
+    events = _list_events(300)
     kineto = _read(_write(tmp_path / "a.pt.trace.json.gz", events))
     document = json.loads(gzip.decompress((tmp_path / "a.pt.trace.json.gz").read_bytes()))
     assert len(kineto["kernel.start"]) == len(events) / 6

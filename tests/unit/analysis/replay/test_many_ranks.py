@@ -9,6 +9,7 @@ import pytest
 from gpu_profile.analysis.replay.plan import make_plan
 from gpu_profile.analysis.replay.run_replay import Replay
 from gpu_profile.analysis.store.database import Database
+from tests.further import further
 from tests.generator.gains import fix
 from tests.generator.judge import mean_step, recorded_steps, run_program
 from tests.generator.parallel import PIPELINE, TENSOR, ParallelProgram
@@ -39,7 +40,7 @@ BASE = ParallelProgram(
     ("program", "text"),
     [
         (BASE, "rank 17's compute"),
-        (
+        further(
             replace(
                 BASE,
                 kind=PIPELINE,
