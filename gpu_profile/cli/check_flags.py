@@ -12,6 +12,8 @@ def check_flags(options: VerbOptions) -> None:
         if value == option.default:
             continue
         for entry in value if isinstance(value, tuple) else [value]:
+            if entry == "":
+                raise SettingsError(f"--{option.name} is empty", "Give it a value, or leave it out")
             if option.choices and entry not in option.choices:
                 choices_text = f"There are {', '.join(option.choices)}"
                 hint = f"{did_you_mean(str(entry), option.choices)} {choices_text}"

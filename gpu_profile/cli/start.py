@@ -1,13 +1,11 @@
 """The start of the console command and of `./inv`: handlers of signals first, then Invoke.
 
-./inv calls `python -m gpu_profile.cli.start VERB`. It runs Invoke's own program, which finds the
-clone's tasks.py.
+./inv calls `python -m gpu_profile.cli.start VERB`. It runs Invoke on the clone's tasks.py.
 """
 
 import gc
 import io
 import os
-import runpy
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -31,8 +29,8 @@ def _run(program: Callable[[], object]) -> NoReturn:
     and exit code 120.
     """
     for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, io.TextIOWrapper) and stream.errors == "strict":
-            stream.reconfigure(errors="backslashreplace")  # PYTHONIOENCODING=ascii
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")  # ASCII: PYTHONIOENCODING, LC_ALL=C
     if sys.stdout is None:  # closed, by `>&-`
         sys.stdout = Path(os.devnull).open("w")  # noqa: SIM115 - open to the end
     code: int | str | None = 0
@@ -64,7 +62,10 @@ def _run_invoke() -> None:
     printable.use_script()
     if sys.argv[1:] in (["--help"], ["-h"]):
         sys.argv[1:] = ["help"]  # Invoke answers a bare --help before it imports tasks.py
-    runpy.run_module("invoke", run_name="__main__", alter_sys=True)
+    sys.argv[0] = "invoke"
+    from gpu_profile.cli import tasks  # imports Invoke and the table of verbs
+
+    tasks.run_clone()
 
 
 if __name__ == "__main__":

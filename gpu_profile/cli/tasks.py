@@ -18,6 +18,7 @@ from collections.abc import Iterator, Sequence, Set
 from typing import Any, NoReturn
 
 from invoke.collection import Collection
+from invoke.config import Config
 from invoke.context import Context
 from invoke.exceptions import Exit, ParseError
 from invoke.parser import Parser, ParseResult
@@ -82,13 +83,15 @@ def choose_verbs(verbs: Sequence[Verb], argv: Sequence[str]) -> Sequence[Verb]:
 
 def _argument(option: Option, name: str) -> Argument:
     many = isinstance(option.default, tuple) and not option.positional
-    return Argument(
+    argument = Argument(
         name=name,
         kind=list if many else str if option.positional else type(option.default),
         default=None if option.positional else [] if many else option.default,
         help=option.doc,
         positional=option.positional,
     )
+    argument.raw_value = None  # it is [] for a list, which Invoke then takes without a value
+    return argument
 
 
 class VerbTask(Task):  # type: ignore[type-arg]
@@ -235,6 +238,17 @@ def _answer_shell(shell: str | None) -> NoReturn:
     raise Exit
 
 
+class HomeConfig(Config):
+    """Invoke's configuration, which needs no home directory that this user may read.
+
+    In a container that runs as another user HOME often stays /root; Invoke ends with a traceback.
+    """
+
+    def load_user(self, merge: bool = True) -> None:
+        with contextlib.suppress(PermissionError):
+            super().load_user(merge)
+
+
 class Console(Program):
     """Invoke's program with the verbs as its tasks, and our one line for a wrong command line."""
 
@@ -253,8 +267,15 @@ class Console(Program):
 
 def main() -> None:
     """Run the console command `gpu-profile`: the verbs that need no clone of the repository."""
-    program = Console(__version__, namespace, PROGRAM, PROGRAM, binary_names=[PROGRAM])
+    program = Console(
+        __version__, namespace, PROGRAM, PROGRAM, binary_names=[PROGRAM], config_class=HomeConfig
+    )
     program.run()
+
+
+def run_clone() -> None:
+    """Run ./inv: Invoke's program, which finds the clone's tasks.py."""
+    Program(__version__, name=PROGRAM, config_class=HomeConfig).run()
 
 
 namespace = make_collection([verb for verb in VERBS if verb.name not in CLONE_ONLY])

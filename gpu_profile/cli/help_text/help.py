@@ -52,7 +52,7 @@ def render_verb_help(verb: Verb) -> str:
     behind = " -- COMMAND" if verb.takes_command else ""
     head = (
         f"Usage: {program_name()} {verb.name} [flags]{words}{behind}",
-        "\n".join(textwrap.wrap(verb.doc, width)),
+        "\n".join(_wrap(verb.doc, width)),
         f"Example: {program_name()} {verb.example or verb.name}",
     )
     groups: dict[str, list[_Row]] = {}
@@ -100,15 +100,22 @@ def _render_block(title: str, rows: Iterable[_Row], width: int) -> str:
 def _render_below(rows: Iterable[_Row], width: int) -> Iterator[str]:
     for name, text in rows:
         yield f"  {name}"
-        yield from textwrap.wrap(text, width, initial_indent=" " * 6, subsequent_indent=" " * 6)
+        yield from _wrap(text, width, " " * 6)
 
 
 def _render_beside(rows: Iterable[_Row], column: int, width: int) -> Iterator[str]:
     indent = " " * column
     for name, text in rows:
-        lines = textwrap.wrap(text, width, initial_indent=indent, subsequent_indent=indent)
+        lines = _wrap(text, width, indent)
         if len(name) + 4 > column:
             yield f"  {name}"
         else:
             lines[0] = f"  {name}".ljust(column) + lines[0].lstrip()
         yield from lines
+
+
+def _wrap(text: str, width: int, indent: str = "") -> list[str]:
+    """Return the text in lines. A file's or a flag's name is not cut at a hyphen."""
+    return textwrap.wrap(
+        text, width, initial_indent=indent, subsequent_indent=indent, break_on_hyphens=False
+    )

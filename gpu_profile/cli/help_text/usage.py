@@ -15,6 +15,7 @@ from gpu_profile.printable import is_console, program_name
 
 _UNKNOWN = re.compile(r"No idea what '(.*)' is!", re.DOTALL)
 _NO_VALUE = re.compile(r"Flag <Argument: ([\w-]+).* needed value")
+_NO_WORD = re.compile(r".* did not receive required positional arguments: '(\w+)'")
 
 
 def unknown_verb(word: str, before: str = "") -> SettingsError:
@@ -48,6 +49,8 @@ def make_usage_error(message: str, verb: str, flags: Iterable[str]) -> SettingsE
     command = f"`invoke {verb} --help`" if verb else "`invoke --help`"
     if missing := _NO_VALUE.match(message):
         return SettingsError(f"--{missing[1]} wants a value", f"{command} says which")
+    if missing := _NO_WORD.match(message):
+        return SettingsError(f"{verb} wants {missing[1].upper()}", f"{command} says which")
     unknown = _UNKNOWN.fullmatch(message)
     if not unknown:
         return SettingsError(message.rstrip("!"), f"{command} has its flags")

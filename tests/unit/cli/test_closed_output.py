@@ -60,10 +60,14 @@ def test_output_without_room_is_not_blamed_on_the_reports() -> None:
     os.close(full)
 
 
-def test_what_the_output_s_encoding_lacks_is_escaped() -> None:
+LOCALE_C = ("LC_ALL=C", "PYTHONCOERCECLOCALE=0", "PYTHONUTF8=0")
+
+
+@pytest.mark.parametrize("variables", [("PYTHONIOENCODING=ascii",), LOCALE_C])
+def test_what_the_output_s_encoding_lacks_is_escaped(variables: tuple[str, ...]) -> None:
     code = "print('\\u2026')"
     program = f"from gpu_profile.cli import start; start._run(lambda: {code})"
-    words = ("env", "PYTHONIOENCODING=ascii", sys.executable, "-c", program)
+    words = ("env", *variables, sys.executable, "-c", program)
     done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, check=False)
     assert (done.stdout, done.stderr) == ("\\u2026\n", "")
 

@@ -1,12 +1,16 @@
 """The console command `gpu-profile`, and the verbs in another project's tasks.py."""
 
 import json
+import os
 from pathlib import Path
 
 import pytest
+from invoke.config import Config
 
 from gpu_profile import __version__
+from gpu_profile.cli.tasks import HomeConfig
 from gpu_profile.command import Result
+from gpu_profile.settings.places import ROOT
 from tests.forked import run_python
 from tests.invoked import invoke
 
@@ -50,6 +54,27 @@ def test_the_command_says_its_version(tmp_path: Path) -> None:
     assert run_console("--version", directory=tmp_path).stdout == f"gpu-profile {__version__}\n"
 
 
+def test_the_clone_s_script_says_the_same_version(tmp_path: Path) -> None:
+    shown = run_python(("-m", "gpu_profile.cli.start", "--version"), ROOT, {})
+    assert shown.stdout == f"gpu-profile {__version__}\n"
+
+
+def test_a_home_directory_of_another_user_is_no_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home = tmp_path / "home"
+    home.mkdir(mode=0)
+    monkeypatch.setenv("HOME", str(home))
+    user = os.geteuid()
+    os.seteuid(user or 65534)
+    try:
+        with pytest.raises(PermissionError, match=r"\.invoke\."):
+            Config()
+        assert "run" in HomeConfig()
+    finally:
+        os.seteuid(user)
+
+
 def test_the_end_collects_no_garbage_among_what_was_loaded(tmp_path: Path) -> None:
     script = tmp_path / "gpu-profile"
     script.write_text(
@@ -74,6 +99,9 @@ def test_help_has_the_options_that_mean_something(tmp_path: Path) -> None:
         (("check",), "check is a verb of the repository. Use ./inv check in a clone.\n"),
         (("profile", "--nam", "x"), "profile has no --nam. Did you mean --name?"),
         (("profile", "--nodes=two"), "--nodes 'two' is not a number"),
+        (("diagnose", "--report"), "--report wants a value. `gpu-profile diagnose --help` says"),
+        (("diagnose", "--report=", "--run=x"), "--report is empty. Give it a value, or leave it"),
+        (("k8s.injector",), "k8s.injector wants ACTION. `gpu-profile k8s.injector --help` says"),
         (("--lst",), "gpu-profile has no --lst. Did you mean --list?"),
         (("--help", "stat"), "there is no verb 'stat'. Did you mean stats?"),
         (("config", "--set", "NOPE=1"), "`gpu-profile config` lists all keys"),
