@@ -91,9 +91,20 @@ def print_tables(tables: Sequence[Table], form: str, names: str = "short") -> No
         sys.stdout.write(printable_lines(text) if sys.stdout.isatty() else text)
     elif form == "text":
         width = shutil.get_terminal_size((120, 40)).columns if names == "short" else sys.maxsize
-        sys.stdout.write("\n".join(table_formats.to_text(table, width) for table in tables))
+        sys.stdout.write("\n".join(_format_table(table, width) for table in tables))
     else:
         raise SettingsError(f"--format {form!r} is not known", "Use text, csv or json")
+
+
+def _format_table(table: Table, width: int) -> str:
+    """Return the text of a table; without the columns that a terminal has no room for."""
+    from gpu_profile.formats import table_formats
+
+    if not sys.stdout.isatty():
+        return table_formats.to_text(table, width)
+    fitting, left_out = table_formats.fit_columns(table, width)
+    note = f"not shown: {', '.join(left_out)}; --format csv has all\n" if left_out else ""
+    return table_formats.to_text(fitting, width) + note
 
 
 def is_output_full() -> bool:

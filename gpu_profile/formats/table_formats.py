@@ -4,6 +4,7 @@ import csv
 import io
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from gpu_profile.formats.function_names import shorten_names
 from gpu_profile.printable import printable, printable_json
@@ -43,20 +44,50 @@ def to_json(tables: Sequence[Table]) -> str:
 def to_text(table: Table, width: int = 120) -> str:
     """A title and aligned columns in `width` characters; texts of over 40 are shortened to fit.
 
-    A table with many numbers is wider than `width`, so that names stay readable.
+    A table with many numbers is wider than `width`, so that names stay readable: see fit_columns.
     """
     if not table.rows:
         return f"{table.title}: {table.hint or 'no such events in the report'}\n"
-    grid = [[str(column) for column in table.columns], *_format_rows(table, separate=True)]
-    widths = _fit_widths(
-        [max(map(len, column)) for column in zip(*grid, strict=True)], table, width
-    )
+    grid, widths = _lay_out(table, width)
     right = [_is_number(table, index) for index in range(len(table.columns))]
     columns = zip(*grid, strict=True)
     names = [shorten_names(column, wide) for column, wide in zip(columns, widths, strict=True)]
     lines = [_format_line(row, names, widths, right) for row in grid]
     rule = "  ".join("-" * columns for columns in widths)
     return "\n".join([table.title, "", lines[0], rule, *lines[1:], ""])
+
+
+def fit_columns(table: Table, width: int) -> tuple[Table, tuple[str, ...]]:
+    """Leave out the last quantities (columns with a unit) of a table that is wider than `width`.
+
+    Returns the table and the names of these columns. The first two quantities stay.
+    """
+    grid, widths = _lay_out(table, width)
+    quantities = [
+        index
+        for index, column in enumerate(table.columns)
+        if column.unit and _is_number(table, index)
+    ]
+    excess, left_out = _measure_excess(widths, width), list[int]()
+    for index in reversed(quantities[2:]):
+        if excess > 0:
+            excess -= widths[index] + 2
+            left_out.insert(0, index)
+    kept = [index for index in range(len(widths)) if index not in left_out]
+    columns = tuple(table.columns[index] for index in kept)
+    rows = tuple(tuple(row[index] for index in kept) for row in table.rows)
+    return replace(table, columns=columns, rows=rows), tuple(grid[0][index] for index in left_out)
+
+
+def _lay_out(table: Table, width: int) -> tuple[list[list[str]], list[int]]:
+    """The texts of the heads and of each row, and the width of each column."""
+    grid = [[str(column) for column in table.columns], *_format_rows(table, separate=True)]
+    longest = [max(map(len, column)) for column in zip(*grid, strict=True)]
+    return grid, _fit_widths(longest, table, width)
+
+
+def _measure_excess(widths: Sequence[int], width: int) -> int:
+    return sum(widths) + 2 * (len(widths) - 1) - width
 
 
 def format_cell(cell: Cell, column: Column) -> str:
@@ -110,7 +141,7 @@ def _fit_widths(widths: list[int], table: Table, width: int) -> list[int]:
     """Shorten the widest text column again and again until the line fits."""
     heads = [len(str(column)) for column in table.columns]
     texts = [index for index in range(len(widths)) if not _is_number(table, index)]
-    excess = sum(widths) + 2 * (len(widths) - 1) - width
+    excess = _measure_excess(widths, width)
     while excess > 0 and texts:
         widest = max(texts, key=lambda index: widths[index])
         least = max(NAME_AT_LEAST, heads[widest])

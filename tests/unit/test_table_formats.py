@@ -9,7 +9,7 @@ from gpu_profile.analysis.store.database import Database
 from gpu_profile.analysis.tables.analysis import Scope
 from gpu_profile.analysis.tables.by_name import ANALYSES
 from gpu_profile.analysis.tables.views import filter_rows, select_top
-from gpu_profile.formats.table_formats import to_csv, to_json, to_text
+from gpu_profile.formats.table_formats import fit_columns, to_csv, to_json, to_text
 from gpu_profile.table import Column, Table
 
 REPORT = Path(__file__).parents[1] / "data" / "h200x4-ddp" / "all-ranks-one-report.sqlite.gz"
@@ -60,6 +60,20 @@ def test_text_fits_and_a_name_has_40_characters_at_least(width: int, name: str) 
     lines = to_text(SMALL, width).splitlines()
     assert max(map(len, lines)) <= max(width, len("Time (ns)  ") + 40)
     assert lines[4] == f"   12,345  {name}"
+
+
+def test_a_narrow_terminal_keeps_the_first_two_quantities_and_the_name() -> None:
+    heads = (Column("Share", "%"), Column("Count"), *(Column(name, "ns") for name in "ABC"))
+    table = Table("t", (*heads, Column("Name")), ((50.0, 7, 12345, 12, 345, LONG),))
+    wide = len(to_text(table, 60).splitlines()[3])
+    assert fit_columns(table, wide) == (table, ())
+    fitting, left_out = fit_columns(table, wide - 1)
+    assert left_out == ("C (ns)",)
+    assert len(to_text(fitting, wide - 1).splitlines()[3]) < wide
+    fitting, left_out = fit_columns(table, 20)
+    assert left_out == ("B (ns)", "C (ns)")
+    assert [column.name for column in fitting.columns] == ["Share", "Count", "A", "Name"]
+    assert fitting.rows == ((50.0, 7, 12345, LONG),)
 
 
 def test_an_empty_table_says_so() -> None:
