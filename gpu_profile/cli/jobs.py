@@ -90,12 +90,17 @@ def name_launchers(condition: Callable[[type[Launcher]], bool]) -> str:
 
 
 def run_at_home(job_text: str, settings: Settings) -> tuple[Path, RunRecord] | None:
-    """Return the directory and record of a --job whose engine has removed it, otherwise None."""
+    """Return the directory and record of a --job whose engine has removed it, otherwise None.
+
+    Raises SettingsError for a text that is no handle and names no run.
+    """
     if not job_text:
         return None
     try:
         directory = record.find_run(settings.report_dir, job_text)
     except SettingsError:
+        if "://" not in job_text:
+            raise
         return None
     run = record.load_run(directory)
     return (directory, run) if run.cleaned else None

@@ -5,7 +5,7 @@ import json
 import os
 import re
 import stat
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
@@ -187,14 +187,18 @@ def _with_trusted_handle(run: RunRecord, directory: Path) -> RunRecord:
 
 def list_runs(report_dir: Path) -> tuple[Path, ...]:
     """Return the directories of this user's runs, oldest first."""
-    runs = [path for path in _directories(report_dir) if owner.is_own(path, path / RUN_FILE)]
-    return tuple(sorted(runs, key=lambda path: (path / RUN_FILE).lstat().st_ctime_ns))
+    return list_all_runs(report_dir)[0]
 
 
-def foreign_runs(report_dir: Path) -> tuple[Path, ...]:
-    """Return the directories of other users' runs, by name. They are listed but not trusted."""
-    foreign = set(_directories(report_dir)) - set(list_runs(report_dir))
-    return tuple(sorted(foreign))
+def list_all_runs(report_dir: Path) -> tuple[tuple[Path, ...], tuple[Path, ...]]:
+    """Return the directories of this user's runs, oldest first, and of other users', by name.
+
+    Those of others are listed but not trusted.
+    """
+    directories = tuple(_directories(report_dir))
+    own = {path for path in directories if owner.is_own(path, path / RUN_FILE)}
+    by_age = sorted(own, key=lambda path: ((path / RUN_FILE).lstat().st_ctime_ns, path))
+    return tuple(by_age), tuple(path for path in directories if path not in own)
 
 
 def _directories(report_dir: Path) -> Iterator[Path]:
@@ -228,32 +232,31 @@ def find_run(report_dir: Path, name: str = "") -> Path:
 
 
 def _find(report_dir: Path, name: str) -> Path:
-    runs = list_runs(report_dir)
+    runs, foreign = list_all_runs(report_dir)
     if name in ("", _LATEST):
         if not runs:
             raise SettingsError(f"{report_dir} holds no runs", "`invoke profile` makes one")
         return runs[-1]
-    if path := find_by_name(report_dir, name) or find_tagged(report_dir, name):
+    if path := find_by_name(runs, name) or find_tagged(runs, name):
         return path
-    for path in foreign_runs(report_dir):
+    for path in foreign:
         if _match_name(name).fullmatch(path.name):
             what = f"{path} is {owner.describe_foreign(path, path / RUN_FILE)}, not yours"
             raise SettingsError(what, f"`stats --run {path}` only reads it")
     raise SettingsError(f"no run {name!r} in {report_dir}", "`invoke reports` lists the runs")
 
 
-def find_by_name(report_dir: Path, name: str) -> Path | None:
-    """Return this user's latest run of this id, name or handle."""
+def find_by_name(runs: Sequence[Path], name: str) -> Path | None:
+    """Return the latest of these runs that has this id, name or handle."""
     pattern = _match_name(name)
-    for path in reversed(list_runs(report_dir)):
+    for path in reversed(runs):
         if pattern.fullmatch(path.name) or ("://" in name and _handle(path) == name):
             return path
     return None
 
 
-def find_tagged(report_dir: Path, tag: str) -> Path | None:
-    """Return this user's run of this tag (verbs/jobs/tag_run.py)."""
-    runs = list_runs(report_dir)
+def find_tagged(runs: Sequence[Path], tag: str) -> Path | None:
+    """Return the latest of these runs that has this tag (verbs/jobs/tag_run.py)."""
     return next((path for path in reversed(runs) if tag in job_note.list_tags(path)), None)
 
 

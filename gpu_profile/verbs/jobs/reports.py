@@ -43,7 +43,7 @@ def reports(options: ReportsOptions) -> None:
     if options.prune:
         prune_runs(report_dir, options)
         return
-    runs, foreign = record.list_runs(report_dir), record.foreign_runs(report_dir)
+    runs, foreign = record.list_all_runs(report_dir)
     if runs or foreign or options.format != "text":
         print_tables([_make_table("runs", runs, foreign)], options.format)
     else:

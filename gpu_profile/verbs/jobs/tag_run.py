@@ -17,10 +17,11 @@ def tag_run(report_dir: Path, tag: str, directory: Path) -> Path | None:
 
     Raises SettingsError for a tag that is the id or name of a run.
     """
-    if record.find_by_name(report_dir, tag):
+    runs = record.list_runs(report_dir)
+    if record.find_by_name(runs, tag):
         what = f"--tag {tag}: a run has this name"
         raise SettingsError(what, "Choose another, or `invoke reports --prune` the run")
-    before = record.find_tagged(report_dir, tag)
+    before = record.find_tagged(runs, tag)
     if before and before != directory:
         _save_tags(before, tuple(name for name in list_tags(before) if name != tag))
     _save_tags(directory, tuple(sorted({*list_tags(directory), tag})))
@@ -29,7 +30,7 @@ def tag_run(report_dir: Path, tag: str, directory: Path) -> Path | None:
 
 def untag_run(report_dir: Path, tag: str) -> Path:
     """Take the tag from its run, and return the run. Raises SettingsError if no run has it."""
-    directory = record.find_tagged(report_dir, tag)
+    directory = record.find_tagged(record.list_runs(report_dir), tag)
     if directory is None:
         raise SettingsError(f"no run is tagged {tag!r}", "`invoke reports` lists runs and tags")
     _save_tags(directory, tuple(name for name in list_tags(directory) if name != tag))

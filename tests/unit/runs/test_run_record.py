@@ -52,6 +52,17 @@ def test_a_run_is_found_by_its_name_as_typed_with_its_time(tmp_path: Path) -> No
     assert record.find_run(tmp_path, "a_b-20261121-031500").name == run_id
 
 
+def test_an_unknown_run_lists_its_directory_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    listed = []
+    list_entries = Path.iterdir
+    monkeypatch.setattr(Path, "iterdir", lambda path: (listed.append(path), list_entries(path))[1])
+    with pytest.raises(SettingsError, match=r"no run 'nothing' in "):
+        record.find_run(tmp_path, "nothing")
+    assert listed == [tmp_path]
+
+
 def test_no_run_is_named_as_the_latest_one() -> None:
     with pytest.raises(
         SettingsError, match="--name latest is taken: --run latest means the last run"
