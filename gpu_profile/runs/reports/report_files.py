@@ -91,6 +91,10 @@ def _is_of_earlier(export: Path, recording: Path) -> bool:
     """
     if not is_trace(recording) or export.stat().st_mtime_ns >= recording.stat().st_mtime_ns:
         return False
+    return _is_of_trace(export)
+
+
+def _is_of_trace(export: Path) -> bool:
     # numpy, which a verb needs later only, takes 0.1 s
     from gpu_profile.analysis.kineto.source import is_of_trace
 
@@ -98,14 +102,21 @@ def _is_of_earlier(export: Path, recording: Path) -> bool:
 
 
 def find_export(path: Path) -> Path | None:
-    """Return the complete export beside a file that needs one, or None."""
-    beside = (path.with_name(strip_suffix(path) + ending) for ending in READABLE)
-    is_whole = (
-        export
-        for export in beside
-        if export.exists() and not _is_to_repeat(export, {strip_suffix(path): path})
-    )
-    return next(is_whole, None) if needs_export(path) else None
+    """Return the complete export beside a file that needs one, or None.
+
+    Raises ReportError where what has the name of a trace's export is another report: of nsys, of a
+    program that was recorded by both.
+    """
+    if not needs_export(path):
+        return None
+    for ending in READABLE:
+        export = path.with_name(strip_suffix(path) + ending)
+        if not export.exists() or _is_to_repeat(export, {strip_suffix(path): path}):
+            continue
+        if is_trace(path) and not _is_of_trace(export):
+            raise ReportError(f"{export} is no export of {path.name}", "Move one of them")
+        return export
+    return None
 
 
 def list_copies(report: Path) -> list[Path]:

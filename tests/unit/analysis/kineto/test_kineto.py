@@ -23,6 +23,8 @@ from gpu_profile.analysis.store.schema import (
     SYNCHRONIZATION,
 )
 from gpu_profile.errors import ReportError
+from gpu_profile.runs.reports.report_files import find_reports
+from gpu_profile.settings.places import ROOT
 from tests.invoked import invoke, reporting_here
 
 ORIGIN = "1712195495505582.988"
@@ -164,6 +166,14 @@ def test_a_trace_that_is_written_again_under_its_name_is_read_again(
             assert _count_kernels(tmp_path, folder) == count
         (export,) = folder.glob("*.sqlite")
         os.utime(export, (1, 1))  # long before the next one is written
+
+
+def test_a_trace_is_not_read_from_another_report_of_its_name(tmp_path: Path) -> None:
+    trace = _write(tmp_path / "rank0.pt.trace.json", _list_events())
+    of_nsys = ROOT / "tests" / "data" / "annotated" / "gemm" / "rank0.sqlite.gz"
+    (tmp_path / "rank0.sqlite.gz").write_bytes(of_nsys.read_bytes())
+    with pytest.raises(ReportError, match=r"gz is no export of rank0\.pt\.trace\.json\. Move one"):
+        find_reports([str(trace)])
 
 
 def test_a_trace_of_another_user_is_read_without_a_file_beside_it(tmp_path: Path) -> None:
