@@ -183,7 +183,7 @@ def _copy_report(
         with closing(open_pair(plain, copy)) as pair:
             return copy_tables(pair, options, redactor)
     except SQLITE_ERRORS as error:
-        raise make_damaged_error(report, error) from error
+        raise make_damaged_error(report, error, copy.parents[1]) from error
 
 
 @contextmanager

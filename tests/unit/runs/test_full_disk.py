@@ -20,6 +20,7 @@ from gpu_profile.runs.record import RunRecord
 from gpu_profile.runs.reports import validate as report
 from gpu_profile.runs.reports.export_report import check_export
 from gpu_profile.runs.runner import Runner
+from gpu_profile.settings.places import ROOT
 from tests.invoked import invoke
 
 RUN = RunRecord(
@@ -144,6 +145,19 @@ esac
 def test_a_file_without_room_leaves_no_draft(small: Path) -> None:
     command = Command(argv=("head", "-c", "100000", "/dev/zero"), stdout_file=small / "whole")
     process.run(command)
+    assert list(small.iterdir()) == []
+
+
+def test_a_scrubbed_copy_without_room_is_not_blamed_on_the_report(
+    small: Path, tmp_path: Path
+) -> None:
+    report = ROOT / "tests" / "data" / "annotated" / "gemm" / "rank0.sqlite.gz"
+    words = ("scrub", f"--report={report}", f"--output={small}")
+    full = invoke(*words, directory=tmp_path)
+    assert (full.returncode, full.stderr.splitlines()[-1]) == (
+        3,
+        f"error: {small}: No space left on device. Make room, or choose another place.",
+    )
     assert list(small.iterdir()) == []
 
 

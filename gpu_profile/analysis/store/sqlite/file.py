@@ -1,6 +1,9 @@
 """Whether a file is a whole SQLite database, and the error about a damaged one."""
 
+import errno
+import os
 import sqlite3
+import tempfile
 from pathlib import Path
 
 from gpu_profile.analysis.store.files.gzip_file import AGAIN
@@ -11,8 +14,14 @@ SQLITE_ERRORS = (sqlite3.DatabaseError, UnicodeDecodeError)
 """The second is how Python raises an error of SQLite whose text quotes damaged bytes."""
 
 
-def make_damaged_error(path: Path, error: Exception) -> ReportError:
-    """Return the one line on a damaged file, with what to do."""
+def make_damaged_error(path: Path, error: Exception, written: Path | None = None) -> Exception:
+    """Return the one line on a damaged file, with what to do.
+
+    It is an OSError where the disk of `written`, or that of temporary files, is full.
+    """
+    if "disk is full" in str(error):  # SQLITE_FULL; Python 3.10 does not tell its number
+        place = str(written or tempfile.gettempdir())
+        return OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), place)
     return ReportError(f"{path} is damaged: {error}", AGAIN)
 
 
