@@ -8,8 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from gpu_profile.analysis.activity.health import ReportHealth
 from gpu_profile.analysis.findings.diagnosis import Diagnosis
 from gpu_profile.analysis.findings.rules.communication.straggler import list_guilty
+from gpu_profile.analysis.findings.rules.gpu import capture
 from gpu_profile.analysis.findings.table import RULES
 from gpu_profile.analysis.store.database import Database
 from tests.reading import diagnose_reports
@@ -391,6 +393,13 @@ def test_nsys_own_word_of_loss_is_told_and_its_routine_warnings_are_not(tmp_path
     with Database.open(tmp_path / "rank0.node.2.sqlite") as database:
         (finding,) = diagnose_reports(database).findings
     assert "`invoke record " in finding.advice
+
+
+def test_each_report_s_loss_has_its_advice() -> None:
+    names = ("rank0.sqlite", "rank1.node.2.sqlite", "rank2.sqlite")
+    reports = [ReportHealth(name, (), ("12 events were dropped",), 0) for name in names]
+    (finding,) = capture.judge_capture([], reports).findings
+    assert finding.advice == f"{capture.ADVICE} {capture.WINDOW_ADVICE}"
 
 
 def test_what_was_queued_before_a_window_is_no_lost_event(tmp_path: Path) -> None:

@@ -63,20 +63,25 @@ def _make_finding(ranks: Sequence[int], cause: str, *evidence: str) -> Finding:
 
 
 def _find_lost(reports: Sequence[ReportHealth]) -> list[Finding]:
-    lines, ranks, advice = [], [], WINDOW_ADVICE
+    lines, ranks, advices = [], [], dict[str, None]()
     for report in reports:
         bad = [rank for rank in report.ranks if rank.list_losses()]
-        ranks += [rank.rank for rank in (bad or (report.ranks if report.losses else ()))]
+        if not bad and not report.losses:
+            continue
+        ranks += [rank.rank for rank in (bad or report.ranks)]
         lines += [_loss_line(rank) for rank in bad]
         lines += [f"{report.report}: {text}" for text in report.losses]
-        if any(text.startswith(FAILED_IMPORT) for text in report.losses):
-            advice = IMPORT_ADVICE
-        elif any(rank.silence for rank in bad):
-            advice = SILENCE_ADVICE
-        elif (bad or report.losses) and not _WINDOW.fullmatch(report.report):
-            advice = ADVICE
+        advices[_choose_advice(report, bad)] = None
     finding = _make_finding(ranks, "lost_events", *lines)
-    return [replace(finding, advice=advice)] if lines else []
+    return [replace(finding, advice=" ".join(advices))] if lines else []
+
+
+def _choose_advice(report: ReportHealth, bad: Sequence[Health]) -> str:
+    if any(text.startswith(FAILED_IMPORT) for text in report.losses):
+        return IMPORT_ADVICE
+    if any(rank.silence for rank in bad):
+        return SILENCE_ADVICE
+    return WINDOW_ADVICE if _WINDOW.fullmatch(report.report) else ADVICE
 
 
 def _loss_line(rank: Health) -> str:
