@@ -19,7 +19,7 @@ _INSTALL = (
     "Install nsight-systems-cli from NVIDIA's repository (apt or dnf), or nsight-systems from"
     " Debian's non-free or Ubuntu's multiverse: docs/host.md has the commands"
 )
-_ALLOW = "`invoke counters --allow`, then a reboot; or run as root; light needs none"
+_ALLOW = "`invoke counters --allow`, then a reboot; or run as root; --preset light needs none"
 
 Facts = Mapping[str, Any]
 
@@ -119,7 +119,9 @@ def _check_counters(facts: Facts) -> Check:
         not restricted or _has_capability(facts, _CAP_SYS_ADMIN) or perfmon
     )
     if not facts["gpus"]:
-        return _make_check("GPU counters", False, "no GPU", "They are of the GPU: light needs none")
+        return _make_check(
+            "GPU counters", False, "no GPU", "A GPU counts them: --preset light needs none"
+        )
     observation = "for administrators only" if restricted else "open to all"
     return _make_check(
         "GPU counters", ok, observation + (", which we are" if ok and restricted else ""), _ALLOW

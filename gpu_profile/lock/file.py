@@ -228,7 +228,7 @@ def list_drift(settings: Settings, lock: Lock, architecture: str = "") -> tuple[
 def check_lock(settings: Settings, lock: Lock, architecture: str = "") -> None:
     """Raise GateError (exit 8) with every difference, for `lock --check`."""
     if not lock:
-        raise GateError(f"There is no {NAME} here", "Run `invoke lock`")
+        raise GateError(f"there is no {NAME} here", "Run `invoke lock`")
     differences = list_drift(settings, lock, architecture)
     if differences:
         raise GateError(f"{NAME} drifted: {'; '.join(differences)}", "Run `invoke lock` anew")

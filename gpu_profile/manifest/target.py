@@ -202,6 +202,8 @@ def _choose_container(
         return None
     if len(names) == 1:
         return containers[0]
+    if not names:
+        raise SettingsError(f"a pod of the {kind.kind} has no container", "Write one into it")
     what = f"a pod of the {kind.kind} has {len(names)} containers: {', '.join(names)}"
     raise SettingsError(what, "Choose by --container NAME")
 

@@ -92,7 +92,7 @@ def push_image(
     """
     local = api.local_image(ref)
     if local is None:
-        raise RegistryError(f"There is no image {ref} to push", "`invoke build` makes it")
+        raise RegistryError(f"there is no image {ref} to push", "`invoke build` makes it")
     if where.is_ecr:
         repository = ecr.ensure_repository(
             where, ref.name, immutable=upload.immutable, scan=upload.scan

@@ -40,7 +40,7 @@ def test_push_prints_and_records_the_digest_and_pull_takes_it(
         ),
         ({"AWS_REGION": "eu-west-1"}, 2, "error: AWS_REGION is eu-west-1, and REGISTRY is in us-"),
         ({"AWS_ENDPOINT_URL": "http://127.0.0.1:9"}, 7, "error: No ECR answers for the region us-"),
-        ({"VERSION": "never-built"}, 7, "error: There is no image "),
+        ({"VERSION": "never-built"}, 7, "error: there is no image "),
     ],
 )
 def test_refusals(

@@ -80,7 +80,7 @@ def test_less_is_no_drift() -> None:
 
 def test_no_lock(tmp_path: Path) -> None:
     assert file.read_lock(tmp_path / "gpu-profile.lock") == {}
-    with pytest.raises(GateError, match="There is no"):
+    with pytest.raises(GateError, match="there is no"):
         file.check_lock(load(), {})
 
 

@@ -288,6 +288,11 @@ REFUSED = {
     "no pods": ("apiVersion: v1\nkind: Service\nmetadata: {name: s}\n", {}, "no object with pods"),
     "no object": ("- 1\n", {}, "holds no object"),
     "empty": ("", {}, "holds no object"),
+    "no container": (
+        "apiVersion: v1\nkind: Pod\nmetadata: {name: p}\nspec: {containers: []}\n",
+        {},
+        "a pod of the Pod has no container. Write one into it",
+    ),
     "several": (POD + SECOND, {}, "several objects with pods: Pod p, Pod q. Choose by --container"),
     "no name": (POD.replace("{name: p}", "{}"), {}, "has no metadata.name"),
     "long name": (POD.replace("name: p", "name: " + "p" * 64), {}, "longer than 63"),
