@@ -1,6 +1,7 @@
 """Run directories: names, records, and finding them again."""
 
 import dataclasses
+from collections.abc import Iterator
 from datetime import datetime, timezone
 from pathlib import Path
 
@@ -57,7 +58,12 @@ def test_an_unknown_run_lists_its_directory_once(
 ) -> None:
     listed = []
     list_entries = Path.iterdir
-    monkeypatch.setattr(Path, "iterdir", lambda path: (listed.append(path), list_entries(path))[1])
+
+    def count_listings(directory: Path) -> Iterator[Path]:
+        listed.append(directory)
+        return iter(list_entries(directory))
+
+    monkeypatch.setattr(Path, "iterdir", count_listings)
     with pytest.raises(SettingsError, match=r"no run 'nothing' in "):
         record.find_run(tmp_path, "nothing")
     assert listed == [tmp_path]
