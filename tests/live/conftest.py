@@ -21,14 +21,18 @@ CLUSTER_IS_BUILT = "GPU_PROFILE_CLUSTER_IS_BUILT"
 """The variable that is set where the cluster's programs are built, the first time: tests of other
 parts run in these minutes."""
 FIRST = (
-    *("kubernetes alone", "slurm", "image/test_locked_builds.py", "registry/test_locked_push.py"),
-    *("kubernetes/test_profile_kubernetes.py", "registry", "installed"),
-    *("kubernetes/test_record_kubernetes.py", "kubernetes/test_user_manifests.py", "ssh"),
-    *("kubernetes/test_carried_live.py", "kubernetes/test_faults_pods.py", "nsys/test_record.py"),
-    *("kubernetes/test_injector_live.py", "kubernetes/test_open_mpi.py", "test_engine_hangs.py"),
-    *("kubernetes/test_placement.py", "annotate/test_marks_in_image.py"),
+    *("kubernetes alone", "slurm", "ssh", "image/test_locked_builds.py", "docker runs"),
+    *("registry/test_locked_push.py", "kubernetes/test_profile_kubernetes.py"),
+    *("kubernetes/test_faults_pods.py", "kubernetes/test_user_manifests.py", "installed"),
+    *("kubernetes/test_record_kubernetes.py", "kubernetes/test_claim.py"),
+    *("kubernetes/test_faults_access.py", "image/test_efa_installer.py"),
+    *("kubernetes/test_stop_live.py", "registry", "test_docker_carried.py"),
+    *("annotate/test_marks_in_image.py", "kubernetes/test_carried_live.py"),
+    *("kubernetes/test_open_mpi.py", "nsys/test_record.py", "kubernetes/test_injector_live.py"),
+    *("test_engine_hangs.py", "kubernetes/test_placement.py"),
 )
-"""The groups that take minutes: pytest-xdist begins with them, and fills up with single tests.
+"""The groups that take minutes, the longest first: pytest-xdist begins with them, and fills up with
+single tests. A group of minutes that begins late is run beside idle processes.
 
 Those of the cluster stand behind long ones of other engines: they wait until "kubernetes alone" has
 ended, and a process that waits runs nothing else.
