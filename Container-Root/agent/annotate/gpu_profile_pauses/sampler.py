@@ -72,6 +72,8 @@ class Sampler:
         self._goes_on = False
 
     def start(self) -> None:
+        # Nobody looked between a fork and now: no mark may tell of that time.
+        self._seen.clear()
         self._running = running = object()
         self._ended = False
         start_new_thread(self._run, (running,))

@@ -145,9 +145,12 @@ def test_a_program_of_another_library_has_names_too(site: Path, tool: Path) -> N
 
 
 def test_stacks_are_read_again_behind_forks(site: Path, tool: Path) -> None:
-    """The thread ends for each fork, from Python 3.12 on, and begins at the next collection."""
+    """The thread ends for each fork, from Python 3.12 on, and begins at the next collection.
+
+    Its first mark tells of 10 ms, as that of a new thread, not of the time since the fork.
+    """
     code = f"""
-import torch, gc
+import torch, gc, threading
 {WAIT}
 for _ in range(3):
     child = os.fork()
@@ -159,6 +162,9 @@ def behind():
     while '| behind "program.py"' not in open(log).read():
         time.sleep(0.01)
 behind()
+print(threading.main_thread().native_id)
 """
     done = run(site, tool, code)
-    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+    assert (done.returncode, done.stderr) == (0, "")
+    lengths = [ns for thread, ns, _ in list_marks(site) if thread == int(done.stdout)]
+    assert lengths.count(10_000_000) == (2 if sys.version_info >= (3, 12) else 1)
