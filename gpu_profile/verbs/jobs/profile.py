@@ -25,7 +25,7 @@ from gpu_profile.verbs.jobs.own_file.manifest import refuse_without_manifest
 from gpu_profile.verbs.jobs.own_file.open_file import OwnFile, open_file
 from gpu_profile.verbs.jobs.start_run import start_run
 from gpu_profile.verbs.jobs.tell_run import tell_run, telling_reports
-from gpu_profile.verbs.jobs.tool import refuse_tool
+from gpu_profile.verbs.jobs.tool import refuse_tool, tell_armed_cost
 
 _NO_NSYS = NsysPlan(options=())
 
@@ -145,6 +145,7 @@ def _start_run(
     def name_job(name: str) -> Job:
         return dataclasses.replace(job, name=name)
 
+    tell_armed_cost(job, kinds, launcher)
     runner, run = start_run(
         job.name, name_job, launcher, settings, plan, kinds, secrets=secrets, keep=keep
     )

@@ -4,6 +4,9 @@ from pathlib import Path
 
 import pytest
 
+from gpu_profile.job import Job, ProfileSpec
+from gpu_profile.launchers.host import HostLauncher
+from gpu_profile.verbs.jobs.tool import tell_armed_cost
 from tests.invoked import invoke, reporting_here
 
 
@@ -25,6 +28,25 @@ def test_what_only_nsys_can_is_refused(words: str, said: str, tmp_path: Path) ->
     assert (done.returncode, done.stdout) == (2, "")
     assert said in done.stderr.splitlines()[-1]
     assert [path.name for path in tmp_path.iterdir()] == [".env"]
+
+
+@pytest.mark.parametrize(
+    ("spec", "kinds", "is_told"),
+    [
+        (ProfileSpec(record="manual"), {"cuda"}, True),
+        (ProfileSpec(record="manual"), {"osrt"}, False),
+        (ProfileSpec(record="manual", tool="torch"), {"cuda"}, False),
+        (ProfileSpec(), {"cuda"}, False),
+    ],
+    ids=["armed with nsys", "without a GPU", "armed with torch", "recorded from its start"],
+)
+def test_who_arms_a_job_with_nsys_is_told_its_cost(
+    spec: ProfileSpec, kinds: set[str], is_told: bool, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Once the job runs, only another start could make it less."""
+    job = Job(name="train", command=("python3", "train.py"), profile=spec)
+    tell_armed_cost(job, kinds, HostLauncher(report_dir=Path("/r")))
+    assert ("for PyTorch `--with torch` adds less" in capsys.readouterr().err) == is_told
 
 
 def test_a_plan_asks_no_nsys(tmp_path: Path) -> None:
