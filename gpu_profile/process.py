@@ -178,16 +178,18 @@ def _open_child(
 ) -> subprocess.Popen[bytes]:
     """Start a program. A signal meanwhile is raised when it has started, and ends it."""
     child: subprocess.Popen[bytes] | None = None
+    environ = make_environment(command)
+    words, hook = signals.tie_child(command.argv, environ, own_session=own_session)
     try:
         with signals.hold_signals(*signals.ENDING):
             child = subprocess.Popen(
-                command.argv,
+                words,
                 stdin=stdin,
                 stdout=stdout,
                 stderr=stderr,
-                env=make_environment(command),
+                env=environ,
                 start_new_session=own_session,
-                preexec_fn=signals.make_child_hook(own_session=own_session),
+                preexec_fn=hook,
             )
     except OSError as error:
         raise make_missing_error(command.argv[0], error, command.if_missing) from error

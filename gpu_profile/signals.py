@@ -4,10 +4,11 @@ import contextlib
 import ctypes
 import functools
 import os
+import shutil
 import signal
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import FrameType
 
@@ -91,16 +92,43 @@ def hold_signals(*names: str) -> Iterator[None]:
         catchable[number](number, frame)
 
 
+def tie_child(
+    argv: Sequence[str], environ: Mapping[str, str], *, own_session: bool
+) -> tuple[Sequence[str], Callable[[], None] | None]:
+    """Return words and a preexec_fn with which a child gets a signal when this process dies.
+
+    setpriv sends for the signal where it is there: with a preexec_fn subprocess forks this process,
+    6 ms of CPU for 35 MB of memory and 14 ms for 160, in place of 3 with vfork and setpriv. A
+    program that is not found is left to subprocess, which says why. Linux only.
+    """
+    setpriv = _find_setpriv() if sys.platform == "linux" else None
+    if setpriv and shutil.which(argv[0], path=environ.get("PATH")):
+        name = _choose_end(own_session=own_session).name.removeprefix("SIG")
+        return (setpriv, f"--pdeathsig={name}", "--", *argv), None
+    return argv, make_child_hook(own_session=own_session)
+
+
+@functools.cache
+def _find_setpriv() -> str | None:
+    """Return the setpriv of util-linux 2.33 or newer. Busybox and RHEL 8 lack the option."""
+    found = shutil.which("setpriv", path=os.defpath)
+    return found if found and b"pdeathsig" in Path(found).read_bytes() else None
+
+
 def make_child_hook(*, own_session: bool) -> Callable[[], None] | None:
     """Return a preexec_fn with which a child gets a signal when this process dies (Linux only).
 
     It is for `kill -9`, which leaves no time to end children: `docker logs --follow` would live on.
-    A child on our terminal gets SIGHUP: docker ignores SIGTERM there.
     """
     if sys.platform != "linux":
         return None
-    number = signal.SIGTERM if own_session else signal.SIGHUP
+    number = _choose_end(own_session=own_session)
     return functools.partial(_end_with_parent, ctypes.CDLL(None), os.getpid(), number)
+
+
+def _choose_end(*, own_session: bool) -> signal.Signals:
+    """A child on our terminal gets SIGHUP: docker ignores SIGTERM there."""
+    return signal.SIGTERM if own_session else signal.SIGHUP
 
 
 def _end_with_parent(library: ctypes.CDLL, parent: int, number: int) -> None:
