@@ -1,5 +1,7 @@
 """Checks for building and running images on this machine."""
 
+from collections.abc import Iterator
+
 from gpu_profile.declared.check import Check
 from gpu_profile.engine.probe import OLDEST, SOCKET_ADVICE, Engine, is_recent
 from gpu_profile.errors import ToolError
@@ -8,7 +10,6 @@ from gpu_profile.errors import ToolError
 def check_engine(engine: Engine) -> tuple[Check, ...]:
     """Return the checks of engine and buildx, with what to do about each."""
     fix = "`invoke doctor --fix` installs and starts it on Debian and Ubuntu"
-    space = engine.free_gib
     return (
         Check(
             name="docker client",
@@ -31,19 +32,27 @@ def check_engine(engine: Engine) -> tuple[Check, ...]:
             advice=fix,
             required=True,
         ),
-        Check(
+        *_check_machine(engine),
+    )
+
+
+def _check_machine(engine: Engine) -> Iterator[Check]:
+    """Yield the checks of what an engine that answers tells of its machine."""
+    space = engine.free_gib
+    if space is not None:
+        yield Check(
             name="docker disk space",
-            ok=space is None or space >= 15,
-            found="" if space is None else f"{space:.0f} GiB free in {engine.root}",
+            ok=space >= 15,
+            found=f"{space:.0f} GiB free in {engine.root}",
             advice="An image takes 3 to 15 GiB: `docker system prune` makes room",
-        ),
-        Check(
+        )
+    if engine.server:
+        yield Check(
             name="docker GPUs",
             ok=engine.has_gpus,
             found="nvidia runtime" if engine.has_gpus else "no nvidia runtime: jobs run on CPUs",
             advice="For GPUs install the NVIDIA driver and the NVIDIA Container Toolkit",
-        ),
-    )
+        )
 
 
 def _engine_found(engine: Engine) -> str:
