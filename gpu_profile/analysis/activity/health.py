@@ -106,19 +106,7 @@ class ReportHealth:
 
 
 @once_each
-def _get_health_cache(activity: Activity) -> dict[str, Health]:
-    return {}
-
-
 def rank_health(activity: Activity, report: str) -> Health:
-    """The health of one rank, computed once."""
-    cache = _get_health_cache(activity)
-    if report not in cache:
-        cache[report] = _measure_health(activity, report)
-    return cache[report]
-
-
-def _measure_health(activity: Activity, report: str) -> Health:
     """Count the orphans and the unseen launches of one rank.
 
     `unseen` is 0 with CUDA graphs, because a launch in a stream capture has no kernel of its own,

@@ -195,21 +195,19 @@ def find_own_innermost(ranges: Ranges, thread: IntArray, time: IntArray) -> IntA
     return result
 
 
-@once_each
-def _known_segments(ranges: Ranges) -> dict[int, tuple[IntArray, IntArray]]:
-    return {}
-
-
 def _open_at(ranges: Ranges, owner: int, time: IntArray) -> IntArray:
     """The index of the innermost range of one thread at each time, or NO_RANGE."""
-    segments = _known_segments(ranges)
-    if owner not in segments:
-        rows = np.flatnonzero(ranges.thread == owner)
-        edges, inner = list_changes(ranges.start[rows], ranges.end[rows])
-        # the first one is for times before the first change
-        segments[owner] = edges, np.r_[NO_RANGE, np.append(rows, NO_RANGE)[inner]]
-    begin, inner = segments[owner]
+    begin, inner = _cut_segments(ranges, owner)
     return inner[np.searchsorted(begin, time, "right")]
+
+
+@once_each
+def _cut_segments(ranges: Ranges, owner: int) -> tuple[IntArray, IntArray]:
+    """(times of changes, innermost range between them) of one thread."""
+    rows = np.flatnonzero(ranges.thread == owner)
+    edges, inner = list_changes(ranges.start[rows], ranges.end[rows])
+    # the first one is for times before the first change
+    return edges, np.r_[NO_RANGE, np.append(rows, NO_RANGE)[inner]]
 
 
 @once_each

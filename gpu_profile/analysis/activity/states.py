@@ -55,19 +55,8 @@ class RankStates:
 
 
 @once_each
-def _get_state_cache(activity: Activity) -> dict[int, RankStates]:
-    return {}
-
-
-def rank_states(activity: Activity, offset_ns: int = 0) -> RankStates:
-    """The states of one rank, computed once for each clock offset."""
-    cache = _get_state_cache(activity)
-    if offset_ns not in cache:
-        cache[offset_ns] = _rank_states(activity, offset_ns)
-    return cache[offset_ns]
-
-
-def _rank_states(activity: Activity, offset_ns: int) -> RankStates:
+def rank_states(activity: Activity, offset_ns: int) -> RankStates:
+    """The states of one rank by a clock that is `offset_ns` ahead."""
     ops, steps, (first, last) = activity.ops, find_steps(activity), steady_window(activity)
     start, end = np.r_[first, steps.start], np.r_[last, steps.end]
     compute, communication = ops.union(COMPUTE), ops.union(COMMUNICATION)

@@ -89,8 +89,12 @@ def narrow_column(column: IntArray) -> IntArray:
 
     The type stays that of all columns, which numpy widens where it meets another.
     """
-    fits = column.min(initial=0) >= -NARROW and column.max(initial=0) <= NARROW
-    return column.astype(np.int32) if fits else column
+    return column.astype(np.int32, copy=False) if fits_narrow(column) else column
+
+
+def fits_narrow(column: IntArray) -> bool:
+    """Whether sums and differences of two cells fit into 4 bytes."""
+    return bool(column.min(initial=0) >= -NARROW and column.max(initial=0) <= NARROW)
 
 
 def find_first_rows(column: IntArray) -> IntArray:
@@ -147,7 +151,8 @@ class Index:
             nearest = np.minimum(np.searchsorted(self._sorted, keys), self._size - 1)
             place = nearest if self._order is None else self._order[nearest]
             return np.where(self._sorted[nearest] == keys, place, -1).astype(np.int32)
-        shifted = keys - self._low
+        # Not Python's integer, which may not fit into the 4 bytes of narrow keys.
+        shifted: IntArray = keys - np.int64(self._low)
         if int(keys.min()) < self._low or int(keys.max()) > self._high:
             # Index -1 is the table's last cell, which holds -1: not there.
             shifted[(keys < self._low) | (keys > self._high)] = -1

@@ -64,7 +64,7 @@ def collect_partials(
 
     With `workers` 0 there is one worker for each core; `spares_memory` bounds them by memory too.
     """
-    works = [Work(source, tuple(analyses)) for source in sources]
+    works = [Work(source, tuple(analyses), not spares_memory) for source in sources]
     notify = _make_patient(notify)
     if scheduler:
         from gpu_profile.analysis.multi_report.dask_cluster import on_cluster

@@ -11,7 +11,8 @@ the tables: NVIDIA's schema reference in the nsys documentation ("SQLite Schema 
 """
 
 import re
-from collections.abc import Generator, Iterable, Mapping, Sequence
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
 
@@ -108,7 +109,7 @@ class Database(Closing):
     @property
     def notes(self) -> tuple[str, ...]:
         """Lines that a reader must know about how this report was read; mostly empty."""
-        return tuple(dict.fromkeys(self._store.notes))
+        return tuple(sorted({*self._store.notes}))  # threads add them in any order
 
     @cached_property
     def schema(self) -> tuple[int, ...]:
@@ -180,6 +181,16 @@ class Database(Closing):
         """Free these kept columns; a later load() of them reads the file."""
         kept = self._kept.get(table, {})
         self._kept[table] = {name: array for name, array in kept.items() if name not in columns}
+
+    @contextmanager
+    def lend(self, table: str, columns: Columns) -> Iterator[None]:
+        """In the body, load() and parts() of these columns give these arrays."""
+        kept = self._kept
+        self._kept = {**kept, table: columns}
+        try:
+            yield
+        finally:
+            self._kept = kept
 
     def _integers(
         self, table: str, columns: Sequence[str], only: Mapping[str, Iterable[int]]

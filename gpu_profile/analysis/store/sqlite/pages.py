@@ -22,7 +22,7 @@ from pathlib import Path
 
 import numpy as np
 
-from gpu_profile.analysis.arrays.columns import is_among
+from gpu_profile.analysis.arrays.columns import fits_narrow, is_among, narrow_column
 from gpu_profile.analysis.arrays.types import IntArray
 from gpu_profile.analysis.store import threads
 from gpu_profile.analysis.store.schema import subtract
@@ -75,16 +75,23 @@ class PageReader:
         return file[: page_count * self._size].reshape(page_count, self._size)
 
     def integers(
-        self, root: int, columns: Sequence[tuple[int, ...]], only: Mapping[int, Iterable[int]]
+        self,
+        root: int,
+        columns: Sequence[tuple[int, ...]],
+        only: Mapping[int, Iterable[int]],
+        narrow: Sequence[bool] = (),
     ) -> list[IntArray]:
         """The columns, with rows in rowid order.
 
         A column is (index,) in the table, or (a, b) for the difference a - b. `only` keeps the
-        rows whose column (by index) holds one of the values.
+        rows whose column (by index) holds one of the values. `narrow`: for each column whether its
+        cells take 4 bytes where all of them fit (narrow_column()).
         """
         blocks, decoded = self._plan(root, columns, only)
+        none = np.empty(0, np.int64)
+        empty = [narrow_column(none) if is_narrow else none for is_narrow in narrow]
         with closing(threads.map_ahead(decoded, blocks)) as ahead:
-            return _join_parts(ahead, len(columns), len(blocks))
+            return _join_parts(ahead, empty or [none] * len(columns), len(blocks))
 
     def parts(
         self, root: int, columns: Sequence[tuple[int, ...]], only: Mapping[int, Iterable[int]]
@@ -209,27 +216,31 @@ def _start(page: int) -> int:
     return 0 if page else 100
 
 
-def _join_parts(parts: Iterator[list[IntArray]], columns: int, count: int) -> list[IntArray]:
+def _join_parts(
+    parts: Iterator[list[IntArray]], arrays: list[IntArray], count: int
+) -> list[IntArray]:
     """Concatenate the parts into arrays that are allocated at the first part.
 
     Memory that was allocated but never written costs nothing, while np.concatenate at the end
     would need everything twice.
     """
-    arrays, used = [np.empty(0, np.int64)] * columns, 0
+    used = 0
     for part in parts:
         length = len(part[0])
         if used + length > len(arrays[0]):
             # Blocks hold about as many rows as the first one; one more is for those that hold more.
             reserve = (used + length) * max(2, count + 1 if not used else 2)
             arrays = [_extend_array(array[:used], reserve) for array in arrays]
-        for array, values in zip(arrays, part, strict=True):
-            array[used : used + length] = values
+        for column, values in enumerate(part):
+            if arrays[column].dtype != np.int64 and not fits_narrow(values):
+                arrays[column] = arrays[column].astype(np.int64)
+            arrays[column][used : used + length] = values
         used += length
     return [array[:used] for array in arrays]
 
 
 def _extend_array(array: IntArray, more: int) -> IntArray:
-    longer = np.empty(len(array) + more, np.int64)
+    longer = np.empty(len(array) + more, array.dtype)
     longer[: len(array)] = array
     return longer
 

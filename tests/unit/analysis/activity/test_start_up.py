@@ -38,7 +38,7 @@ def test_parts_and_length_and_that_figures_leave_it_out(tmp_path: Path) -> None:
             )
             assert start_up.first_steps == 1
             assert steady_window(activity)[0] >= start_up.end
-            assert rank_states(activity).span < 0.2 * S
+            assert rank_states(activity, 0).span < 0.2 * S
 
 
 def test_the_first_step_may_load_the_libraries(tmp_path: Path) -> None:

@@ -65,6 +65,7 @@ def test_pages_and_sql_agree_on_every_integer_column(plain: Path) -> None:
         [2**23, -(2**23) - 1, 2**31, -(2**31) - 1, 2**47, -(2**47) - 1, 2**63 - 1, -(2**63)],
         [None, 5, None],
         list(range(5000)),
+        [*range(9000), 2**40],
     ],
 )
 @pytest.mark.parametrize("page_size", [512, 4096, 65536])
@@ -81,6 +82,9 @@ def test_pages_hold_every_width_of_integer(
     connection.close()
     (found,) = reader(path).integers(rootpage(path, "t"), [(1,)], {})
     assert found.tolist() == [MISSING if value is None else value for value in values]
+    (narrow,) = reader(path).integers(rootpage(path, "t"), [(1,)], {}, [True])
+    assert narrow.tolist() == found.tolist()
+    assert narrow.itemsize == (4 if max(map(abs, found.tolist())) < 2**29 else 8)
 
 
 def test_cells_of_one_page_may_have_rowids_and_sizes_of_any_length(tmp_path: Path) -> None:
