@@ -40,7 +40,9 @@ class Ops:
     `call` is a row of Calls, or NO_CALL. `bytes` of a collective is the size of its message, 0
     where the report does not hold it. `name` is the id of the short name ("gemm"), `full_name` the
     id of the name with template arguments ("gemm<float, 128>"); both are equal where the report
-    has only one. `graph_node` is nsys' graphNodeId, NO_NODE outside of replayed CUDA graphs.
+    has only one. `graph_node` is nsys' graphNodeId, NO_NODE outside of replayed CUDA graphs. `grid`
+    tells equal grids of kernels, `blocks` is how many blocks a grid has; both are 0 for what is no
+    kernel, and where they are unknown.
     """
 
     start: IntArray
@@ -54,6 +56,8 @@ class Ops:
     full_name: IntArray
     call: IntArray
     graph_node: IntArray
+    grid: IntArray
+    blocks: IntArray
 
     @property
     def duration(self) -> IntArray:

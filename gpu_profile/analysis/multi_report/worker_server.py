@@ -3,7 +3,8 @@
 Without numpy and our other modules, because a verb starts the server before it imports those.
 """
 
-from multiprocessing import forkserver, get_all_start_methods, get_context
+import signal
+from multiprocessing import forkserver, get_all_start_methods, get_context, resource_tracker
 from multiprocessing.context import BaseContext
 
 _FORKSERVER = "forkserver"
@@ -21,10 +22,23 @@ def make_worker_context() -> BaseContext:
         return get_context("spawn")
     context = get_context(_FORKSERVER)
     context.set_forkserver_preload(_PRELOADED)
+    _start_server()
     return context
+
+
+def _start_server() -> None:
+    """Start the server, if it does not run, with SIGINT blocked: it inherits that.
+
+    Ctrl-C on a terminal reaches it and the workers too, which would print tracebacks.
+    """
+    resource_tracker.ensure_running()  # the server's first step, which unblocks SIGINT
+    mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        forkserver.ensure_running()
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
 
 
 def prepare_workers() -> None:
     """Start the server early: it loads our modules while this process loads them too (0.3 s)."""
-    if make_worker_context().get_start_method() == _FORKSERVER:
-        forkserver.ensure_running()
+    make_worker_context()

@@ -13,9 +13,8 @@ from numpy.typing import NDArray
 
 from gpu_profile.analysis.activity.activity import COMMUNICATION, COMPUTE, COPY, SET, Activity
 from gpu_profile.analysis.activity.cached import activities_of
-from gpu_profile.analysis.activity.load.operations import COMMON
+from gpu_profile.analysis.activity.load.operations import COMMON, GRID
 from gpu_profile.analysis.activity.nvtx_ranges import FOREVER, Ranges
-from gpu_profile.analysis.activity.serving.processes import list_event_processes
 from gpu_profile.analysis.activity.steps import find_steps
 from gpu_profile.analysis.arrays.columns import encode_column
 from gpu_profile.analysis.arrays.nesting import nest_intervals
@@ -30,7 +29,6 @@ from gpu_profile.analysis.page.host_rows import (
     measure_calls,
 )
 from gpu_profile.analysis.page.marks import NO_MARKS, Marks
-from gpu_profile.analysis.replay.rank.grids import GRID
 from gpu_profile.analysis.store.database import Database
 from gpu_profile.analysis.store.schema import KERNEL, MEMCPY, MEMSET, RUNTIME
 from gpu_profile.analysis.tables.analysis import Scope
@@ -48,10 +46,9 @@ _AGAIN = {
     MEMCPY: (*COMMON, "bytes", "copyKind", "srcKind", "dstKind"),
     MEMSET: (*COMMON, "bytes"),
 }
-# Those of them that only the activities need: 32 of 80 MB of a million kernels. The grids and
-# streams are read twice more, by the findings and the replay, for 0.1 s each.
+# Those of them that only the activities need: 60 of 80 MB of a million kernels.
 _ONCE = {
-    KERNEL: (*(name for name in COMMON[2:] if name != "streamId"), "shortName"),
+    KERNEL: (*COMMON[2:], "shortName", *GRID),
     RUNTIME: ("globalTid", "correlationId"),
     MEMCPY: (*COMMON[2:], "srcKind", "dstKind"),
 }
@@ -101,7 +98,6 @@ def draw_pictures(database: Database, scope: Scope, budget: Budget) -> list[Rank
     for table, columns in _AGAIN.items():
         database.keep(table, *columns)
     ranks = activities_of(database, scope)
-    list_event_processes(database)  # while the threads of all calls are in memory
     for table, columns in _ONCE.items():
         database.forget(table, *columns)
     share = Budget(budget.events // max(1, len(ranks)), budget.bins // max(1, len(ranks)))

@@ -25,10 +25,8 @@ from gpu_profile.analysis.activity.load.operations import (
     select_rows,
 )
 from gpu_profile.analysis.activity.nvtx_ranges import load_ranges
-from gpu_profile.analysis.arrays.columns import (
-    encode_column,
-    narrow_column,
-)
+from gpu_profile.analysis.activity.serving.processes import list_callers
+from gpu_profile.analysis.arrays.columns import encode_column, narrow_column
 from gpu_profile.analysis.arrays.intervals import Intervals
 from gpu_profile.analysis.store.cells import integer, text
 from gpu_profile.analysis.store.database import MISSING, Database, sort_columns
@@ -55,6 +53,8 @@ def load_activities(database: Database, scope: Scope) -> tuple[Activity, ...]:
         RUNTIME, "start", "end", "globalTid", "correlationId", "nameId", sort=False
     )
     names = texts | database.names(calls["nameId"])
+    with database.lend(RUNTIME, calls):
+        list_callers(database)  # while the threads of all calls are in memory
     calls |= {key: narrow_column(calls[key]) for key in ("correlationId", "nameId")}
     caller = process_of(calls["globalTid"])
     models, host = _load_gpu_models(database), read_hostname(database)

@@ -45,7 +45,10 @@ SPARSE = {
     "copy_kind": np.int8,
     "pageable": np.bool_,
     "graph_node": np.int64,
+    "grid": np.int32,
+    "blocks": np.int32,
 }
+GRID = ("gridX", "gridY", "gridZ")
 
 
 OPS_COLUMNS = ("start", "end", "kind", "streamId", "name", "full_name", "correlationId", *SPARSE)
@@ -55,7 +58,9 @@ def load_operations(database: Database) -> tuple[list[Part], dict[int, str]]:
     """All GPU operations of a report, one set of columns for each kind, and the texts of their
     names.
     """
-    kernels: Part = {**database.load(KERNEL, *COMMON, "shortName", "demangledName?", sort=False)}
+    columns = (*COMMON, "shortName", "demangledName?", *(f"{name}?" for name in GRID))
+    kernels: Part = {**database.load(KERNEL, *columns, sort=False)}
+    _number_grids(kernels, database.has(KERNEL, *GRID))
     kernels["full_name"] = np.where(
         kernels["demangledName"] == MISSING, kernels["shortName"], kernels["demangledName"]
     )
@@ -77,6 +82,15 @@ def load_operations(database: Database) -> tuple[list[Part], dict[int, str]]:
     names.update({-1 - kind: COPY_NAMES.get(kind, "copy") for kind in range(100)})
     names.update({-101: "memset", -102: GRAPH_NAME})
     return parts, names
+
+
+def _number_grids(kernels: Part, is_known: bool) -> None:
+    """Set the columns `grid` and `blocks` in place of the sides of the grids."""
+    x, y, z = (kernels.pop(name) for name in GRID)
+    if is_known:
+        # A prime in place of a pair: where two grids get one number, kernels of one name count as
+        # equal.
+        kernels["grid"], kernels["blocks"] = narrow_column(x * 1009 + y), narrow_column(x * y * z)
 
 
 def _name_kernels(database: Database, kernels: Part) -> dict[int, str]:
@@ -186,4 +200,6 @@ def make_ops(lane_parts: Sequence[Part], calls: Calls) -> Ops:
         full_name=narrow_column(column("full_name")),
         call=Index(calls.correlation).places(column("correlationId")).astype(np.int64),
         graph_node=column("graph_node"),
+        grid=column("grid"),
+        blocks=column("blocks"),
     )

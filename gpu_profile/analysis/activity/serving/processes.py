@@ -3,6 +3,7 @@
 import re
 from collections.abc import Collection
 from dataclasses import dataclass
+from itertools import chain
 
 import numpy as np
 
@@ -62,14 +63,17 @@ def _find_followed(database: Database) -> set[int]:
     return processes | list_event_processes(database)
 
 
-@once_each
-def list_event_processes(database: Database) -> frozenset[int]:
+def list_event_processes(database: Database) -> set[int]:
     """The processes (globalPids) with CUDA calls or NVTX events."""
-    processes = set[int]()
-    for table in (RUNTIME, NVTX):
-        for part in database.parts(table, "globalTid"):
-            processes |= {*list_distinct(process_of(part["globalTid"]))}
-    return frozenset(processes)
+    marking = (part["globalTid"] for part in database.parts(NVTX, "globalTid"))
+    return {*list_callers(database)}.union(*(list_distinct(process_of(part)) for part in marking))
+
+
+@once_each
+def list_callers(database: Database) -> list[int]:
+    """The processes (globalPids) with CUDA calls."""
+    threads = (list_distinct(part["globalTid"]) for part in database.parts(RUNTIME, "globalTid"))
+    return list_distinct(process_of(np.array([*chain.from_iterable(threads)], np.int64)))
 
 
 def _read_names(database: Database) -> dict[int, str]:

@@ -12,7 +12,6 @@ from gpu_profile.analysis.activity.steps import find_steps
 from gpu_profile.analysis.arrays.types import Flags, IntArray, Places
 from gpu_profile.analysis.modules.marks import fold_module
 from gpu_profile.analysis.modules.owners import Owner, find_owners_at
-from gpu_profile.analysis.replay.rank.grids import count_multiprocessors, load_grids
 from gpu_profile.analysis.replay.rank.host_chain import (
     HostChain,
     chain_calls,
@@ -34,6 +33,7 @@ from gpu_profile.analysis.replay.rank.rank_graph import (
 from gpu_profile.analysis.replay.rank.window import Window, choose_window
 from gpu_profile.analysis.store.database import Database
 from gpu_profile.analysis.store.schema import CUDA_EVENT, SYNCHRONIZATION
+from gpu_profile.analysis.store.target import count_multiprocessors
 
 
 def build_rank_graph(
@@ -159,13 +159,12 @@ class _Builder:
         comm = np.cumsum(ops.kind == COMMUNICATION) - 1
         is_comm = ops.kind[rows] == COMMUNICATION
         places = _find_places(activity, activity.launcher_of(rows), launched)
-        grids = load_grids(activity, database, rows)
         return GpuOps(
             start=ops.start[rows] + self._offset,
             end=np.maximum(ops.end[rows], ops.start[rows] + 1) + self._offset,
             bytes=ops.bytes[rows],
-            grid=grids.number,
-            blocks=grids.blocks,
+            grid=ops.grid[rows].astype(np.int64),
+            blocks=ops.blocks[rows].astype(np.int64),
             call=np.where(step >= 0, self._call_number[ops.call[rows]], np.int32(NONE)),
             comm=np.where(is_comm, comm[rows], NONE).astype(np.int32),
             kind=ops.kind[rows],

@@ -12,7 +12,6 @@ import pytest
 from gpu_profile.analysis.kineto import events as reading
 from gpu_profile.analysis.kineto.export import export_trace
 from gpu_profile.analysis.kineto.source import describe_source
-from gpu_profile.analysis.replay.rank.grids import count_multiprocessors
 from gpu_profile.analysis.store.database import Database
 from gpu_profile.analysis.store.schema import (
     CUDA_EVENT,
@@ -22,6 +21,7 @@ from gpu_profile.analysis.store.schema import (
     RUNTIME,
     SYNCHRONIZATION,
 )
+from gpu_profile.analysis.store.target import count_multiprocessors
 from gpu_profile.errors import ReportError
 from gpu_profile.runs.reports.report_files import find_reports
 from gpu_profile.settings.places import ROOT

@@ -5,8 +5,8 @@ import pytest
 
 from gpu_profile.analysis.activity.activity import COMMUNICATION
 from gpu_profile.analysis.activity.cached import activities_of
+from gpu_profile.analysis.activity.load.operations import GRID
 from gpu_profile.analysis.replay.rank.build_graph import build_rank_graph
-from gpu_profile.analysis.replay.rank.grids import GRID
 from gpu_profile.analysis.replay.rank.rank_graph import RankGraph
 from gpu_profile.analysis.store.schema import KERNEL
 from gpu_profile.analysis.tables.analysis import Scope

@@ -14,7 +14,6 @@ from gpu_profile.analysis.findings.finding import Finding, Judgement
 from gpu_profile.analysis.findings.rule import FindingRow, FindingRule
 from gpu_profile.analysis.findings.view import View
 from gpu_profile.analysis.replay.edits.contention import remove_contention
-from gpu_profile.analysis.replay.rank.grids import load_grids
 from gpu_profile.analysis.store.database import Database
 
 LEAST_LAUNCHES = 5
@@ -67,10 +66,10 @@ class _Kernels:
     part: NDArray[np.float64]
 
 
-def collect_contention(activity: Activity, database: Database) -> Contention:
+def collect_contention(activity: Activity, _database: Database) -> Contention:
     """What communication beside them costs the kernels of one rank."""
     windows = list_windows(activity)
-    kernels = _list_kernels(activity, database)
+    kernels = _list_kernels(activity)
     edges = np.r_[np.flatnonzero(np.diff(kernels.shape, prepend=-1)), len(kernels.shape)]
     longer, slowed = np.zeros(len(kernels.row), np.int64), list[SlowedKernel]()
     for first, behind in zip(edges[:-1].tolist(), edges[1:].tolist(), strict=True):
@@ -89,19 +88,21 @@ def collect_contention(activity: Activity, database: Database) -> Contention:
     return Contention(longer_by_window, tuple(slowed[:MOST_NAMES]))
 
 
-def _list_kernels(activity: Activity, database: Database) -> _Kernels:
+def _list_kernels(activity: Activity) -> _Kernels:
     ops = activity.ops
     communication = ops.union(COMMUNICATION)
     rows = np.flatnonzero((ops.kind == COMPUTE) & is_in_steady_part(activity, ops.start))
     if not communication.total:
         rows = rows[:0]
-    key = load_grids(activity, database, rows).number * (int(ops.full_name.max(initial=0)) + 1)
+    key = ops.grid[rows] * np.int64(int(ops.full_name.max(initial=0)) + 1)
     shape, shapes = encode_column(key + ops.full_name[rows])
-    order = order_codes(shape, len(shapes))
-    rows, shape = rows[order], narrow_column(shape[order])
     start, duration = ops.start[rows], np.maximum(ops.duration[rows], 1)
+    # Before the order by shape: times that rise are looked up in a third of the time.
     part = communication.within(start, start + duration) / duration if len(rows) else duration / 1
-    return _Kernels(rows, shape, start, duration, part)
+    del start, duration, key
+    order = order_codes(shape, len(shapes))
+    rows, shape, part = rows[order], narrow_column(shape[order]), part[order]
+    return _Kernels(rows, shape, ops.start[rows], np.maximum(ops.duration[rows], 1), part)
 
 
 def _compare(duration: IntArray, part: NDArray[np.float64]) -> tuple[int, int] | None:
