@@ -6,6 +6,7 @@ Without it nsys records to the end of the program, in memory and in its folder, 
 from __future__ import annotations
 
 import contextlib
+import time
 from typing import TYPE_CHECKING
 
 import window_files
@@ -14,6 +15,9 @@ from nsys_session import Session
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
+
+_START_S = 1.0
+"""A `nsys start` that profile.py called before it was killed takes 0.1 to 0.6 s."""
 
 
 def end_left(output: Path, environ: Mapping[str, str]) -> None:
@@ -27,4 +31,7 @@ def end_left(output: Path, environ: Mapping[str, str]) -> None:
             window_files.tell_marks(folder, name, window_files.SLEEP)
         facts = window_files.read(path)
         if facts.get("session"):
-            Session(str(facts["nsys"]), 0, environ, name=str(facts["session"])).stop()
+            session = Session(str(facts["nsys"]), 0, environ, name=str(facts["session"]))
+            if session.stop():
+                time.sleep(_START_S)
+                session.stop()
