@@ -13,7 +13,6 @@ from gpu_profile.declared.launchers import LAUNCHERS, is_launcher
 from gpu_profile.errors import SettingsError
 
 Annotate = Literal["none", "steps", "modules", "ops"]
-ANNOTATE_LEVELS: tuple[Annotate, ...] = get_args(Annotate)
 
 RecordAt = Literal["start", "manual", "endpoint"]
 RECORD_AT: tuple[RecordAt, ...] = get_args(RecordAt)

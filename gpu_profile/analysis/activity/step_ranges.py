@@ -23,7 +23,6 @@ NAMELESS_COVER = 0.5
 
 MARKED_STEP = f"{MARKS_DOMAIN}:step"
 """The steps that `profile --annotate` marks."""
-_MARKED_OPTIMIZER = f"{MARKS_DOMAIN}:optimizer "
 _PHASE = re.compile(rf"{MARKS_DOMAIN}:(forward|backward|optimizer .*)$")
 FORWARD, BACKWARD, OPTIMIZER = "F", "B", "O"
 # An evaluation comes between few steps. Where more than an eighth of the steps have more forward

@@ -142,20 +142,15 @@ def _name_outcome(figure: Figure, result: CiResult) -> str:
     return "failure" if result.require_decision else "skipped"
 
 
-_WRITERS: Mapping[str, tuple[Callable[[CiResult], str], str]] = {
-    "text": (as_text, "txt"),
-    "json": (as_json, "json"),
-    "markdown": (as_markdown, "md"),
-    "junit": (as_junit, "xml"),
+_WRITERS: Mapping[str, Callable[[CiResult], str]] = {
+    "text": as_text,
+    "json": as_json,
+    "markdown": as_markdown,
+    "junit": as_junit,
 }
 FORMATS = tuple(_WRITERS)
 
 
 def write_result(result: CiResult, form: str) -> str:
     """The result as text, json, markdown or junit. Raises SettingsError for another form."""
-    return find_row(_WRITERS, form, "format")[0](result)
-
-
-def name_file(form: str) -> str:
-    """The file name for a format: ci.json. Raises SettingsError for others."""
-    return f"ci.{find_row(_WRITERS, form, 'format')[1]}"
+    return find_row(_WRITERS, form, "format")(result)

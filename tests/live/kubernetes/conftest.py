@@ -28,7 +28,6 @@ CRDS = {
     "pytorchjob": "pytorchjobs.kubeflow.org",
     "trainjob": "trainjobs.trainer.kubeflow.org",
 }
-Kubectl = Callable[..., Result]
 REGISTRY = Path.home() / ".cache" / "gpu-profile" / "registry"
 _REGISTRY_LIMIT = 8 * 2**30
 """Bytes of layers with which the registry begins anew: our image has 0.55 GB of them."""

@@ -2,7 +2,6 @@
 
 import json
 import re
-from pathlib import Path
 
 import pytest
 
@@ -63,12 +62,6 @@ def write(cluster: Cluster, api: str, body: str, image: str = "") -> str:
     path = cluster.directory / "user.yaml"
     path.write_text(head + body.replace("IMAGE", f'"{image or cluster.image}"') + "\n")
     return f"--manifest={path}"
-
-
-def record_of(directory: Path) -> dict[str, object]:
-    (path,) = directory.glob("*/run.json")
-    facts: dict[str, object] = json.loads(path.read_text())
-    return facts
 
 
 @pytest.mark.parametrize("api", OBJECTS, ids=lambda api: api.split()[0])

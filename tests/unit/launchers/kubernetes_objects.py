@@ -7,8 +7,6 @@ from typing import Any
 from gpu_profile.command import Command, Result, Steps
 from gpu_profile.kubernetes.yaml_text import load_yaml
 
-JOB_LABEL = "training.kubeflow.org/job-name"
-
 
 def answer(value: object) -> Result:
     return Result(returncode=0, stdout=json.dumps(value))

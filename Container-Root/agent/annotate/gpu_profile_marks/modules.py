@@ -223,10 +223,6 @@ def set_marks(marks: ModuleMarks | None, compiling: Callable[[], bool] = _never)
     _marks, _compiling = marks, compiling
 
 
-def in_forward() -> bool:
-    return _THREAD.outermost is not None
-
-
 def mark_compiled(module_class: Any) -> None:  # noqa: ANN401 - torch.nn.Module
     """Mark modules that are compiled in place, whose hooks run inside the compiled region only."""
     compile_in_place = module_class.compile
