@@ -121,6 +121,7 @@ def test_what_it_cannot_do_is_refused_in_one_line(
     assert refused.stderr.count("\n") == 1
 
 
+@pytest.mark.further
 def test_tests_of_the_copy_hold_with_it(project: Path) -> None:
     """Types of names, and that no verb knows a launcher. A floor is a folder: it needs no line."""
     held = run_tests_of_copy(

@@ -1,12 +1,12 @@
 """The end of a recording by default: profile.py ends its own session, and the program goes on."""
 
-import json
 import signal
 import sys
 from pathlib import Path
 
 import pytest
 
+from tests.further import further
 from tests.unit.agent.wrapper import Wrapper, python, wrapper_in
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="marks use Unix sockets")
@@ -60,16 +60,15 @@ def test_a_recording_that_nsys_does_not_end_goes_on(wrapper: Wrapper) -> None:
     assert wrapper.recorded()["words"][0] == "profile"
 
 
-def test_a_window_and_a_session_of_the_user_s_have_no_other_end(wrapper: Wrapper) -> None:
+@pytest.mark.parametrize("word", [*OTHER_ENDS[-2:], *map(further, OTHER_ENDS[:-2])])
+def test_a_window_and_a_session_of_the_user_s_have_no_other_end(
+    wrapper: Wrapper, word: str
+) -> None:
     code = "import os; print('GPU_PROFILE_STEPS_END' in os.environ)"
-    for number, word in enumerate(OTHER_ENDS):
-        out = wrapper.directory / str(number)
-        done = wrapper.run(word, f"--output={out}", "--", *python(code))
-        assert (done.returncode, done.stdout, word) == (0, "False\n", word)
-        (report,) = out.glob("*.nsys-rep")
-        words = json.loads(report.read_text())["words"]
-        sessions = [text for text in words if text.startswith("--session")]
-        assert sessions == [text for text in (word,) if text.startswith("--session")]
+    done = wrapper.run(word, "--", *python(code))
+    assert (done.returncode, done.stdout) == (0, "False\n")
+    sessions = [text for text in wrapper.recorded()["words"] if text.startswith("--session")]
+    assert sessions == [text for text in (word,) if text.startswith("--session")]
 
 
 def test_the_program_outlives_profile_py(wrapper: Wrapper) -> None:

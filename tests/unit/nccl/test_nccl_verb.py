@@ -16,6 +16,7 @@ from gpu_profile.registry.digests import save_digest
 from gpu_profile.settings import settings
 from gpu_profile.settings.settings import Settings
 from gpu_profile.verbs.jobs import test as nccl
+from tests.further import further
 
 RECORDED = Path(__file__).parents[2] / "data" / "nccl-tests-all_reduce_perf-h200x4.txt"
 GPUS = "".join(f"echo 'GPU {n}: NVIDIA H200 (UUID: GPU-{n})';" for n in range(4))
@@ -78,7 +79,7 @@ def test_wrong_values_are_told_though_the_program_fails(
     ("body", "said"),
     [
         ("echo 'Test NCCL failure'; exit 3", "exit code 3.*Test NCCL failure"),
-        (f"cat {RECORDED}; kill -SEGV $$", "the job failed"),
+        further(f"cat {RECORDED}; kill -SEGV $$", "the job failed"),
     ],
 )
 def test_a_test_that_dies(body: str, said: str, chosen: Settings, fake_tool: FakeTool) -> None:

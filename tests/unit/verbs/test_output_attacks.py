@@ -18,6 +18,7 @@ from gpu_profile.analysis.pull_request.result import CiResult
 from gpu_profile.cli.table import VERBS
 from gpu_profile.command import Result, make_command
 from gpu_profile.errors import SettingsError
+from tests.further import further
 from tests.invoked import argv, invoke
 from tests.unit.verbs.test_planted import REPORT
 
@@ -50,16 +51,25 @@ ATTACKED = {
     "/proc/x.sqlite": ("html", "trace-file"),
     "victim/x.sqlite": ("init", "scrub"),
 }
-"""The verbs that meet each attack. Each attack meets verbs that write in different ways:
-files.write_output (ci, compare, trace-file), write_atomically (html, init), a draft (timeline),
-copies (scrub)."""
+"""The verbs that meet each attack. Each attack meets verbs that write in different ways."""
+WAYS = {
+    **dict.fromkeys(("ci", "compare", "trace-file"), "files.write_output"),
+    **dict.fromkeys(("html", "init"), "files.write_atomically"),
+    **{"timeline": "a draft", "scrub": "copies"},
+}
 
 
 FIGURE = Figure(metric="step", base_ms=(1.0, 1.0), new_ms=(1.0, 1.0), fail_over=5.0)
 
 
 def meets(attack: str) -> pytest.MarkDecorator:
-    return pytest.mark.parametrize("verb", ATTACKED[attack])
+    """A verb that writes as an earlier one of the same attack does is left to CI."""
+    ways = [WAYS[verb] for verb in ATTACKED[attack]]
+    cases = [
+        verb if ways.index(way) == number else further(verb)
+        for number, (verb, way) in enumerate(zip(ATTACKED[attack], ways, strict=True))
+    ]
+    return pytest.mark.parametrize("verb", cases)
 
 
 @pytest.fixture

@@ -156,6 +156,7 @@ def strace(tmp_path: Path) -> tuple[Path, tuple[str, ...]]:
     return trace, words
 
 
+@pytest.mark.further
 def test_no_file_of_a_run_is_opened_for_writing_where_a_link_could_lie(
     place: Path, strace: tuple[Path, tuple[str, ...]]
 ) -> None:

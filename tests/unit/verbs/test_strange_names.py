@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.further import further
 from tests.invoked import invoke
 from tests.unit.verbs.test_planted import REPORT
 
@@ -19,11 +20,12 @@ NAMES = {
 }
 STATS = ("stats", "--table=cuda_gpu_kern_sum")
 CASES = (
-    *(("long", words) for words in (("html",), ("timeline",), STATS, ("diagnose",))),
+    *(("long", words) for words in (("html",), STATS)),
     ("no UTF-8", ("html",)),
     ("a character cut in two", STATS),
 )
-"""Each verb, and each name."""
+"""Each name. The verbs that are left to CI read names as these do."""
+LEFT = [further("long", (verb,)) for verb in ("timeline", "diagnose")]
 
 
 def make_renamed(path: Path, name: bytes) -> Path:
@@ -48,7 +50,7 @@ def test_a_page_of_a_file_whose_name_is_no_utf_8(tmp_path: Path) -> None:
     assert "rank0?.sqlite.gz" in (tmp_path / "page").read_text(encoding="utf-8")
 
 
-@pytest.mark.parametrize(("kind", "words"), CASES, ids=[f"{k} {w[0]}" for k, w in CASES])
+@pytest.mark.parametrize(("kind", "words"), [*CASES, *LEFT])
 def test_a_strange_name_is_bounded_and_said_once(
     kind: str, words: tuple[str, ...], tmp_path: Path
 ) -> None:

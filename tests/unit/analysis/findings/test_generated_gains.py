@@ -21,6 +21,7 @@ def assert_mostly_right(gains: list[Gain]) -> None:
     assert probability_of(len(wrong), len(gains), 1 - NAMED_SHARE) > 1e-4, wrong
 
 
+@pytest.mark.further
 def test_a_late_rank_is_slower_by_the_copies_that_others_do_not_make() -> None:
     """Both ranks copy from pageable memory, one of them copies from pinned memory, too."""
     assert [str(gain) for gain in judge_gains(71086) if not gain.is_right] == []

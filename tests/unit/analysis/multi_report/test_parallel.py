@@ -87,15 +87,11 @@ def test_small_reports_are_read_in_this_process(short_run: Path) -> None:
     assert collect_partials(sources, [process]) == [[os.getpid()]] * 4
 
 
-def test_workers_collect_no_garbage_among_loaded_modules() -> None:
+def test_workers_collect_no_garbage_among_loaded_modules_and_use_no_huge_pages() -> None:
     frozen = Analysis("frozen", has_frozen, listed)
-    assert collect_partials(FOUR[:2], [frozen], workers=2) == [[True]] * 2
-
-
-def test_workers_use_no_huge_pages() -> None:
     pages = Analysis("pages", read_huge_pages, listed)
-    answers = collect_partials(FOUR[:2], [pages], workers=2)
-    assert answers in ([[["THP_enabled:\t0"]]] * 2, [[[]]] * 2)
+    answers = collect_partials(FOUR[:2], [frozen, pages], workers=2)
+    assert answers in ([[True, ["THP_enabled:\t0"]]] * 2, [[True, []]] * 2)
 
 
 def test_what_a_dead_worker_had_in_hand_is_done_again(tmp_path: Path) -> None:

@@ -14,6 +14,7 @@ import pytest
 from gpu_profile.analysis.store.database import Database
 from gpu_profile.analysis.tables.by_name import ANALYSES
 from gpu_profile.table import Cell
+from tests.further import further
 
 if TYPE_CHECKING:
     import duckdb
@@ -67,7 +68,7 @@ KERNELS_BY_RANGE = f"""
 """
 
 
-@pytest.fixture(scope="module", params=REPORTS)
+@pytest.fixture(scope="module", params=[further(REPORTS[0]), *REPORTS[1:]])
 def report(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("oracle") / "run.sqlite"
     path.write_bytes(gzip.decompress((DATA / f"{request.param}.sqlite.gz").read_bytes()))

@@ -82,9 +82,10 @@ def test_a_page_before_the_first_and_a_rank_that_has_no_step_are_refused(tmp_pat
     steps = json.loads(asked.list_steps("given"))
     assert len(steps["rows"]) >= 7
     assert steps["claims"].startswith("derived: where a step begins")
-    for words, what in (({"offset": -1}, "offset -1 is below 0"), ({"rank": 7}, "of rank 7")):
-        with pytest.raises(SettingsError, match=what):
-            asked.list_steps("given", **words)
+    with pytest.raises(SettingsError, match="of rank 7"):
+        asked.list_steps("given", rank=7)
+    with pytest.raises(SettingsError, match="offset -1 is below 0"):
+        format_table_page([], "measured", -1)
 
 
 def test_each_table_says_what_it_claims() -> None:
