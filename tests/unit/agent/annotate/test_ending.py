@@ -10,7 +10,14 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from gpu_profile_marks.ending import DECIDED_AT, FEWER_STEPS, STEPS, Ending, choose_end
+from gpu_profile_marks.ending import (
+    CHOSEN_AGAIN_AT,
+    DECIDED_AT,
+    FEWER_STEPS,
+    STEPS,
+    Ending,
+    choose_end,
+)
 from gpu_profile_marks.ending import choose_for_all as choose
 from gpu_profile_marks.steps import Steps
 
@@ -114,6 +121,23 @@ def test_the_program_waits_for_the_end_and_knows_when_the_report_is_there(
     facts = json.loads(file.read_text())
     assert (facts["recorded"], facts["control"]) == ([0, STEPS], STEPS + 3)
     assert (len(facts["ms"]), facts["process"]) == (STEPS + 3, os.getpid())
+
+
+@pytest.mark.parametrize(("slow_s", "end"), [(1.5, STEPS), (0.5, 120), (0.01, 480)])
+def test_slow_steps_between_many_short_ones_take_their_part_of_the_five_seconds(
+    tmp_path: Path, listener: Listener, slow_s: float, end: int
+) -> None:
+    """Each tenth step is slow, others take 12 ms. All ranks read the second choice, too."""
+    for _rank in range(2):
+        ending = Ending(TORCH, str(tmp_path / "rank0.node.steps.json"), str(tmp_path / "end"))
+        clock = Clock()
+        steps = Steps(clock)
+        for count in range(CHOSEN_AGAIN_AT + 1):
+            ending.turn(steps.begin(), steps)
+            clock.now += 0.012 if count % 10 else slow_s
+            steps.call(1, set)
+        assert ending.end == end
+        slow_s = 0.012
 
 
 @pytest.mark.parametrize("letters", [b"f", b""], ids=["refused", "gone"])
