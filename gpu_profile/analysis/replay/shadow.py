@@ -40,6 +40,9 @@ HIDDEN = 0.005
 """A step that gets shorter by less with TYPICAL_FACTOR is not the host's."""
 MOST_LONGER, LEAST_PAUSES = 4.0, 0.25
 """How many times as long the pauses of a control may be, and the least part of the step in them."""
+MOST_SLOWER = 1.5
+"""How many times as slow a host may be in the control: blocks of one program differed by as much on
+a shared host."""
 ROUNDS, PAUSE_ROUNDS = 8, 10
 """Of bisection: the factor is then within 0.3 % of the host's time, and of its pauses."""
 
@@ -86,7 +89,7 @@ def subtract_profiler(replay: Replay, control_ms: float) -> Shadow:
     LEAST_FACTOR to 1. Where no factor reaches the control, it is TYPICAL_FACTOR, and the rest is
     calls that allocate, pauses that were longer or in the recorded steps alone, or copies that the
     driver stages. A control that is longer than the recorded step has longer pauses, or calls that
-    allocate.
+    allocate, or else a slower host.
     """
     graph, weights = replay.graph, Weights.of(replay.graph)
     least_ms = replay.predict_step(scale_host(graph, weights, LEAST_FACTOR))
@@ -106,6 +109,7 @@ def subtract_profiler(replay: Replay, control_ms: float) -> Shadow:
     shadow = _scale_pauses_to(replay, nearest, control_ms)
     if not shadow and is_longer:
         shadow = _scale_driver_to(replay, scale_allocations, nearest, control_ms)
+        shadow = shadow or _slow_host_to(replay, control_ms)
     return shadow or host
 
 
@@ -123,6 +127,18 @@ def _scale_host_to(replay: Replay, control_ms: float, least_ms: float) -> Shadow
         return typical if is_hidden else Shadow(1.0, replay.step_ms, weights)
     target = max(control_ms, target - ALIKE * control_ms)
     return _find_factor(replay, lambda factor: scale_host(graph, weights, factor), target)
+
+
+def _slow_host_to(replay: Replay, control_ms: float) -> Shadow | None:
+    """Slow the host until the step is the control: a machine that others use is slower at times.
+    None where the GPU hides half of that: then it is the slower one.
+    """
+    graph, weights = replay.graph, Weights.of(replay.graph)
+    most = min(MOST_SLOWER, 1 + 2 * (control_ms / replay.step_ms - 1))
+    shadow = _find_factor(
+        replay, lambda factor: scale_host(graph, weights, factor), control_ms, 1.0, most
+    )
+    return shadow if shadow.step_ms >= (1 - ALIKE) * control_ms else None
 
 
 def _find_factor(

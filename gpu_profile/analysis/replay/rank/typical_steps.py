@@ -44,11 +44,16 @@ def choose_steps(lengths: IntArray, typical: float, count: int) -> int:
 
 
 def _measure_errors(lengths: IntArray, typical: float, count: int) -> NDArray[np.float64]:
-    """How far the mean of `count` steps is from the typical step, by the first of them."""
+    """How far the mean of `count` steps is from the typical step, by the first of them.
+
+    A length is from first operation to first operation, a replayed step from last to last: a pause
+    before the first one is in the step before, or in this one. The farther of both counts.
+    """
     sums, settled = np.r_[0, np.cumsum(lengths)], 1 + (count - 1) // SETTLING
     begins = np.arange(len(lengths) - count + 1)
-    means = (sums[begins + count] - sums[begins + settled]) / (count - settled)
-    return np.asarray(np.abs(means / typical - 1), np.float64)
+    totals = [sums[begins + count - early] - sums[begins + settled - early] for early in (0, 1)]
+    errors = np.abs(np.array(totals) / ((count - settled) * typical) - 1)
+    return np.asarray(errors.max(axis=0), np.float64)
 
 
 def _choose_least(errors: NDArray[np.float64]) -> int:

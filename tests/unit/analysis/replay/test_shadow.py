@@ -206,5 +206,11 @@ def test_the_range_of_the_price_is_that_of_nsys() -> None:
     assert shadow.pause_factor == 1
 
 
-def test_a_longer_control_of_a_program_without_pauses_is_not_explained() -> None:
-    assert subtract(make_busy_host(5_000), 80).pause_factor == 1
+def test_a_longer_control_of_a_program_without_pauses_has_a_slower_host() -> None:
+    """One that is twice as slow, or that the GPU hides, does not explain it."""
+    shadow = subtract(make_busy_host(5_000), 50)
+    assert shadow.factor == pytest.approx(1.25, abs=0.01)
+    assert shadow.pause_factor == 1
+    assert shadow.step_ms == pytest.approx(0.05, rel=0.01)
+    assert subtract(make_busy_host(5_000), 80).step_ms == pytest.approx(0.04)
+    assert subtract(make_busy_host(60_000), 65).step_ms == pytest.approx(0.061)

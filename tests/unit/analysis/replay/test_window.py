@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from gpu_profile.analysis.replay.rank.typical_steps import find_typical_steps
 from gpu_profile.analysis.replay.rank.window import count_start
 from gpu_profile.analysis.replay.run_replay import Replay
 from gpu_profile.analysis.store.database import Database
@@ -38,3 +39,10 @@ def test_ranks_leave_out_the_start_by_the_numbers_of_their_steps(
 ) -> None:
     """Each chooses by itself, and has to choose as the others."""
     assert count_start(np.arange(first, behind)) == start
+
+
+def test_a_slow_step_at_the_edge_is_in_a_window_or_not_however_steps_are_told_apart() -> None:
+    """The mean of twenty steps is that of the last fifteen. Here four of sixty are slow."""
+    lengths = np.full(60, 10)
+    lengths[[19, 25, 45, 55]] = 1000
+    assert find_typical_steps(lengths, 20) == 1
