@@ -21,6 +21,6 @@ def describe_recorded_part(spec: ProfileSpec) -> str:
     if spec.whole or spec.annotate == "none":
         return "the program to its end"
     return (
-        f"{STEPS} steps of a program with marks ({FEWER_STEPS} of steps over 5 s), more of short"
-        f" ones until {STEADY_S} s are steady, and a program without marks to its end"
+        f"{STEPS} steps of a program with marks, or {FEWER_STEPS} where they take over 5 s, and"
+        f" more until {STEADY_S} s are steady; a program without marks to its end"
     )

@@ -30,8 +30,8 @@ def apply_digest(path: Path, ref: ImageRef) -> ImageRef:
 def _read_digests(path: Path) -> dict[str, str]:
     try:
         document = json.loads(path.read_text())
-    except FileNotFoundError:
-        return {}
+    except (FileNotFoundError, NotADirectoryError, PermissionError):
+        return {}  # also in a home that this user may not enter: nothing was pushed from there
     except ValueError as error:
         raise RegistryError(f"{path} is damaged: {error}", "Remove it and push again") from error
     return {str(tag): str(digest) for tag, digest in document.items()}

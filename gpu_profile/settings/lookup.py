@@ -42,7 +42,15 @@ def find_settings_file(env_file: str, keys: Iterable[str]) -> SettingsFile:
         return SettingsFile(HERE)
     user_file = user_settings_file()
     is_misspelt = bool(note) and _find_misspelt(_read_keys(HERE), frozenset(keys)) != ""
-    return SettingsFile(user_file if user_file.is_file() else None, note, is_misspelt)
+    return SettingsFile(user_file if _is_file(user_file) else None, note, is_misspelt)
+
+
+def _is_file(path: Path) -> bool:
+    """Return whether the file is there; it is not in a home that this user may not enter."""
+    try:
+        return path.is_file()
+    except PermissionError:
+        return False
 
 
 def explain_foreign_file(path: Path, keys: frozenset[str]) -> str:

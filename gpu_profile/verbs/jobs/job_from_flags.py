@@ -1,10 +1,11 @@
 """Make a Job from the flags of profile, and the nsys options that its nsys has."""
 
+import contextlib
 import dataclasses
 from datetime import datetime, timezone
 from pathlib import Path
 
-from gpu_profile import process
+from gpu_profile import files, process
 from gpu_profile.cli.flags import (
     at_least,
     check_nodes,
@@ -263,19 +264,17 @@ def nsys_plan(
 
 
 def _help_text(job: Job, launcher: Launcher) -> str:
-    """Return the help text of the job's nsys.
-
-    It is cached if the launcher has an identity for it.
-    """
-    digest = job.carrier.digest if job.carrier else ""
-    identity = digest or process.drive(launcher.identity(job))
+    """Return the help text of the job's nsys, cached if the launcher has an identity for it."""
+    identity = (job.carrier.digest if job.carrier else "") or process.drive(launcher.identity(job))
+    if not identity:
+        return process.drive(launcher.probe(job))
     cache = cache_folder() / (f"nsys-{identity.replace(':', '-')}.txt")
-    if identity and cache.exists():
+    with contextlib.suppress(OSError):
         return cache.read_text(encoding="utf-8")
     help_text = process.drive(launcher.probe(job))
-    if identity:
+    with contextlib.suppress(OSError, SettingsError):
         cache.parent.mkdir(parents=True, exist_ok=True)
-        cache.write_text(help_text, encoding="utf-8")
+        files.write_atomically(cache, help_text)
     return help_text
 
 

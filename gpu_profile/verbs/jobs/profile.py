@@ -121,7 +121,7 @@ def show_plan(job: Job, launcher: Launcher, *, carry: bool) -> None:
     spec = job.profile or ProfileSpec()
     if spec.tool == "nsys":
         question = process.plan(launcher.probe(job))[0]
-        print(f"# nsys' options follow what this says, here a typical answer: {question}")
+        print(f"# nsys options as of a typical nsys; the job's is asked by: {question}")
     if part := describe_recorded_part(spec):
         print(f"# recorded: {part}")
     if place := launcher.name_place(job.name):

@@ -98,6 +98,18 @@ def test_a_file_of_another_user_is_left_alone() -> None:
     assert find_settings_file("", NAMES).note == ".env is not read: it belongs to another user"
 
 
+def test_a_home_that_may_not_be_entered_has_no_settings(own_file: Path) -> None:
+    write(own_file, OURS)
+    own_file.parent.chmod(0)
+    user = os.geteuid()
+    os.seteuid(user or 65534)
+    try:
+        assert find_settings_file("", NAMES) == SettingsFile(None)
+    finally:
+        os.seteuid(user)
+        own_file.parent.chmod(0o700)
+
+
 def test_binary_text_is_another_program_s() -> None:
     Path(".env").write_bytes(b"\xff\xfe\x00IMAGE=x")
     assert find_settings_file("", NAMES).path is None

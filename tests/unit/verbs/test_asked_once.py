@@ -48,3 +48,16 @@ def test_a_second_profile_asks_a_pod_only_for_what_may_differ(
         done = invoke(*words, directory=tmp_path, SERVER=str(file))
         assert done.returncode == 0, done.stderr
     assert sum("logs" in call for call in calls()) == asked
+
+
+def test_a_machine_without_a_place_for_the_answer_asks_each_time(
+    tmp_path: Path, fake_tool: FakeTool
+) -> None:
+    calls = fake_tool("kubectl", KUBECTL)
+    (reporting_here(tmp_path) / ".gpu-profile").touch()
+    (tmp_path / "server").write_text("https://first")
+    words = (WORDS[0], DIGEST, *WORDS[1:])
+    for _ in range(2):
+        done = invoke(*words, directory=tmp_path, SERVER=str(tmp_path / "server"))
+        assert done.returncode == 0, done.stderr
+    assert sum("logs" in call for call in calls()) == 2
