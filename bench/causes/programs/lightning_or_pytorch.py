@@ -1,8 +1,8 @@
 """Lightning under whichever of its two package names is installed."""
 
 try:
-    from lightning import LightningModule, Trainer
+    from lightning import Callback, LightningModule, Trainer
 except ImportError:
-    from pytorch_lightning import LightningModule, Trainer
+    from pytorch_lightning import Callback, LightningModule, Trainer
 
-__all__ = ["LightningModule", "Trainer"]
+__all__ = ["Callback", "LightningModule", "Trainer"]
