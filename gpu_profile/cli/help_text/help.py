@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from gpu_profile.cli.table import SUBJECTS
 from gpu_profile.cli.verb import Option, Verb
-from gpu_profile.printable import program_name
+from gpu_profile.printable import name_program, program_name
 
 _WIDEST, _NARROW = 100, 60
 """Lines of more columns are hard to read; with fewer, a text stands below its name."""
@@ -57,12 +57,20 @@ def render_verb_help(verb: Verb) -> str:
     )
     groups: dict[str, list[_Row]] = {}
     for option in options:
-        groups.setdefault(option.group, []).append((_format_flag(option), option.doc))
+        groups.setdefault(option.group, []).append((_format_flag(option), _describe(option)))
     of_verb = groups.pop("", [])
     # Those of the settings, which every verb has, come first in a dataclass and last here.
     titled = [("Flags", of_verb), *reversed(groups.items())]
     blocks = [_render_block(title, rows, width) for title, rows in titled if rows]
     return "\n\n".join((*head, *blocks)) + "\n"
+
+
+def _describe(option: Option) -> str:
+    """Return the flag's text with its default, where that is a value and the text has none."""
+    if not option.default or isinstance(option.default, bool):
+        return name_program(option.doc)
+    default = "" if "default: " in option.doc else f"; default: {option.default}"
+    return name_program(option.doc) + default.removesuffix(".0")
 
 
 def _measure_width() -> int:

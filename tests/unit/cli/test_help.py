@@ -57,6 +57,16 @@ def test_each_way_to_the_help_of_a_verb_shows_its_flags(tmp_path: Path) -> None:
     assert {"Where it runs:", "What nsys records:", "Settings:"} < set(titles)
 
 
+def test_a_flag_s_text_has_its_default_and_the_command_that_was_typed() -> None:
+    drill, profile = (
+        " ".join(start_script(verb, "--help").stdout.split()) for verb in ("drill", "profile")
+    )
+    assert "how many kernels; default: 3 " in drill
+    assert "until the job is ended; default: 300 " in drill
+    assert "nothing until `./inv record` asks; default: start " in profile
+    assert "default: one a GPU, two without GPUs --env" in profile, "no default is said twice"
+
+
 def test_a_job_s_own_help_is_its_own(tmp_path: Path) -> None:
     """What stands behind -- is no flag of ours."""
     planned = invoke("profile", "--dry-run", "--", "prog", "--help", directory=tmp_path)
