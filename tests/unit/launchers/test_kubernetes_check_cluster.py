@@ -53,6 +53,7 @@ def test_no_cluster_is_one_line() -> None:
     found = checks(refused("The connection to the server x:6443 was refused"), CONTEXT)
     assert list(found) == ["cluster"]
     assert "VPN" in found["cluster"].advice
+    assert found["cluster"].required, "doctor then ends with exit code 3"
 
 
 def test_a_missing_operator_and_a_verb_that_lacks() -> None:
