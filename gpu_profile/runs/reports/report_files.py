@@ -13,6 +13,7 @@ READABLE = (".sqlite", ".sqlite.gz")
 TRACES = (".pt.trace.json", ".pt.trace.json.gz")
 """Traces of torch.profiler, as its handlers name them. A directory may hold other JSON files."""
 _RECORDINGS = (".nsys-rep", *TRACES)
+_WHICH = "Give a .sqlite, .nsys-rep or .pt.trace.json"
 Export = Callable[[Path], Command]
 
 
@@ -70,8 +71,20 @@ def _list_behind(path: Path) -> list[Path]:
     stems = {strip_suffix(child) for child in inside}
     recordings = [child for stem, child in recording_by_stem.items() if stem not in stems]
     if not inside and not recordings:
-        raise ReportError(f"{path} holds no report", "Give a .sqlite, .nsys-rep or .pt.trace.json")
+        raise _make_none_error(path)
     return sorted(inside + recordings, key=_sort_key)
+
+
+def _make_none_error(directory: Path) -> ReportError:
+    """Return the error of a directory without reports; it names directories below that have some.
+
+    A profiler's handler may make one for each process, and REPORT_DIR has one for each run.
+    """
+    endings = (*READABLE, *_RECORDINGS)
+    below = {child.parent.name for child in directory.glob("*/*") if child.name.endswith(endings)}
+    names = ", ".join([*sorted(below)[:3], *(["…"] if len(below) > 3 else [])])
+    hint = f"Give one of its directories: {names}" if below else _WHICH
+    return ReportError(f"{directory} holds no report", hint)
 
 
 def _is_to_repeat(export: Path, recording_by_stem: Mapping[str, Path]) -> bool:

@@ -6,6 +6,7 @@ import pytest
 
 from gpu_profile.errors import ReportError
 from gpu_profile.runs.reports import validate
+from gpu_profile.runs.reports.report_files import find_reports
 from gpu_profile.runs.reports.validate import Report
 
 REPORT = Report(path=Path("/r/rank0.host.nsys-rep"), rank=0, host="host")
@@ -49,6 +50,25 @@ def test_a_report_with_all_kinds_counts() -> None:
 def test_a_rank_without_a_report_is_named(tmp_path: Path) -> None:
     with pytest.raises(ReportError, match="no report of rank 0, 3"):
         validate.check_ranks((), [0, 3], tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("names", "hint"),
+    [
+        ([], "Give a .sqlite, .nsys-rep or .pt.trace.json."),
+        (["b", "a"], "Give one of its directories: a, b."),
+        (["d", "c", "b", "a"], "Give one of its directories: a, b, c, …."),
+    ],
+)
+def test_a_directory_of_directories_with_reports_names_some(
+    tmp_path: Path, names: list[str], hint: str
+) -> None:
+    for name in names:
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "rank0.pt.trace.json.gz").touch()
+    with pytest.raises(ReportError) as refused:
+        find_reports([str(tmp_path)])
+    assert str(refused.value) == f"{tmp_path} holds no report. {hint}"
 
 
 @pytest.mark.parametrize(
