@@ -3,9 +3,11 @@
 Each FOLDER is one of record.sh, with NAME/turns.json and NAME/planted.sqlite (or .gz), or such a
 NAME. Prints a table in Markdown. A prediction is right if it names the cause and its gain is
 within 10 % of the step and 25 % of the measured gain. A second table has the findings in
-NAME/fixed.sqlite: nobody planted a cause there.
+NAME/fixed.sqlite: nobody planted a cause there. The measured step is the control of a recording;
+`--no-control` scores the recordings alone.
 """
 
+import argparse
 import json
 import statistics
 import sys
@@ -26,7 +28,7 @@ from gpu_profile.analysis.findings.diagnosis import Diagnosis  # noqa: E402
 from gpu_profile.analysis.findings.finding import Finding  # noqa: E402
 from gpu_profile.analysis.findings.table import RULES  # noqa: E402
 from gpu_profile.analysis.replay.changes import combine  # noqa: E402
-from gpu_profile.analysis.replay.shadow import subtract_profiler  # noqa: E402
+from gpu_profile.analysis.replay.shadow import find_shadow  # noqa: E402
 from gpu_profile.analysis.store.database import Database  # noqa: E402
 from gpu_profile.analysis.tables.analysis import Scope  # noqa: E402
 
@@ -210,8 +212,8 @@ class Score:
         )
 
 
-def score(folder: Path) -> Score:
-    """Score the recording in NAME/."""
+def score(folder: Path, *, has_control: bool = True) -> Score:
+    """Score the recording in NAME/, with the measured step as control or without one."""
     turns = json.loads((folder / "turns.json").read_text())
     planted, fixed = turns["planted"], turns["fixed"]
     gains = [before - after for before, after in zip(planted, fixed, strict=True)]
@@ -219,20 +221,21 @@ def score(folder: Path) -> Score:
     facts = _read_facts(folder, "planted")
     # Where a part of the program's step repeats, it is what is found as the step.
     parts = max(1, round(_count_steps(judge_run([facts])) / MADE_STEPS))
-    diagnosis = judge_run([facts], control_ms=step / parts)
+    control_ms = step / parts if has_control else 0.0
+    diagnosis = judge_run([facts], control_ms=control_ms)
     gain = step - statistics.median(fixed)
     kinds = ", ".join(dict.fromkeys(finding.kind for finding in diagnosis.findings)) or "nothing"
-    predicted = _predict(facts, diagnosis, CAUSES[folder.name], step / parts)
+    predicted = _predict(facts, diagnosis, CAUSES[folder.name], control_ms)
     predicted = None if predicted is None else parts * predicted
     return Score(folder.name, step, gain, (min(gains), max(gains)), predicted, kinds)
 
 
-def list_healthy(folder: Path) -> str:
+def list_healthy(folder: Path, *, has_control: bool = True) -> str:
     """The row of the findings in a recording with the fix."""
     step = statistics.median(json.loads((folder / "turns.json").read_text())["fixed"])
     facts = _read_facts(folder, "fixed")
     parts = max(1, round(_count_steps(judge_run([facts])) / MADE_STEPS))
-    findings = judge_run([facts], control_ms=step / parts).findings
+    findings = judge_run([facts], control_ms=step / parts if has_control else 0.0).findings
     found = ", ".join(f"{each.kind} {each.cost_ms * parts:.2f}" for each in findings)
     return f"| {folder.name} | {step:.2f} | {found or 'nothing'} |"
 
@@ -260,9 +263,9 @@ def _predict(
     edits = [RULES[cause.kind].edit(cause) for cause in causes]
     replay = replay_parts([facts])
     known = [edit.apply for edit in edits if edit]
-    if len(known) < 2 or isinstance(replay, str):
+    shadow = None if isinstance(replay, str) else find_shadow(replay, control_ms)
+    if len(known) < 2 or isinstance(replay, str) or shadow is None:
         return max((cause.cost_ms for cause in causes), default=None)
-    shadow = subtract_profiler(replay, control_ms)
     change = combine(known)
     return shadow.step_ms - replay.predict_step(change(replay.graph, shadow.weights))
 
@@ -281,7 +284,12 @@ def list_folders(words: Sequence[str], mode: str = "planted") -> Iterator[Path]:
 
 
 def main() -> None:
-    scores = [score(folder) for folder in list_folders(sys.argv[1:])]
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("folders", nargs="+", metavar="FOLDER")
+    parser.add_argument("--no-control", action="store_false", dest="has_control")
+    words = parser.parse_args()
+    folders, has_control = words.folders, words.has_control
+    scores = [score(folder, has_control=has_control) for folder in list_folders(folders)]
     print("| program | step | measured gain | predicted | findings | right |")
     print("|---|---|---|---|---|---|")
     print(*(one.to_row() for one in scores), sep="\n")
@@ -289,7 +297,8 @@ def main() -> None:
         group = [one.is_right for one in scores if one.is_host_bound == (kind == "host-bound")]
         if group:
             print(f"\n{kind}: {sum(group)} of {len(group)} right")
-    if fixed := [list_healthy(folder) for folder in list_folders(sys.argv[1:], "fixed")]:
+    fixed = [list_healthy(each, has_control=has_control) for each in list_folders(folders, "fixed")]
+    if fixed:
         print("\n| fixed program | step | findings |", "|---|---|---|", *fixed, sep="\n")
 
 

@@ -28,6 +28,8 @@ from gpu_profile.analysis.findings.replayed_costs import (
 from gpu_profile.analysis.findings.rule import FindingRule
 from gpu_profile.analysis.findings.table import RULES
 from gpu_profile.analysis.findings.view import RankView, View
+from gpu_profile.analysis.replay.changes import Change
+from gpu_profile.analysis.replay.edits.causes import TINY_LAUNCHES
 from gpu_profile.analysis.replay.plan import Plan, make_plan
 from gpu_profile.analysis.replay.run_replay import Replay
 from gpu_profile.analysis.replay.shadow import find_shadow
@@ -69,7 +71,8 @@ def judge_run(
     facts_of_run = overview(views, hosts, utc, others)
     notes += [f"single steps: {reason}" for reason in facts_of_run.no_steps]
     shadow = None if isinstance(replay, str) else find_shadow(replay, control_ms)
-    plan = replay if isinstance(replay, str) else make_plan(replay, shadow)
+    left_out = _list_unfound(findings)
+    plan = replay if isinstance(replay, str) else make_plan(replay, shadow, left_out=left_out)
     pauses = {} if isinstance(replay, str) else measure_pauses(alike, replay, control_ms > 0)
     portions = {} if isinstance(replay, str) else measure_portions(RULES, by_kind, replay)
     ordered = replay_costs(findings, replay, plan, shadow, RareCauses(pauses, portions))
@@ -78,6 +81,12 @@ def judge_run(
         named, tuple(dict.fromkeys(notes)), facts_of_run, _drop_items_without_findings(plan, named)
     )
     return diagnosis.with_texts(_hide_secrets)
+
+
+def _list_unfound(findings: Sequence[Finding]) -> tuple[Change, ...]:
+    """The bounds that no finding tells: a model's own tiny kernels are launches as all others."""
+    told = {finding.kind for finding in findings}
+    return () if told & {*TINY_LAUNCHES.kinds} else (TINY_LAUNCHES,)
 
 
 def _drop_items_without_findings(plan: Plan | str, findings: Sequence[Finding]) -> Plan | str:

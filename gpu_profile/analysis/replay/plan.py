@@ -171,13 +171,20 @@ def _list_rank_changes(graph: RunGraph) -> Iterator[Change]:
     yield UNEQUAL_COMPUTE
 
 
-def make_plan(replay: Replay, shadow: Shadow | None = None, most: int = MOST_ITEMS) -> Plan:
-    """Take the best change, then the best of what is left with it done, up to `most`.
+def make_plan(
+    replay: Replay,
+    shadow: Shadow | None = None,
+    most: int = MOST_ITEMS,
+    left_out: Sequence[Change] = (),
+) -> Plan:
+    """Take the best change, then the best of what is left with it done, up to `most`, but those
+    that are `left_out`.
 
     With a `shadow` the plan is of the program without the profiler.
     """
     weights, time = Weights.of(replay.graph), replay.graph.time
-    now, changes = replay.step_ms, list_changes(replay.graph)
+    now = replay.step_ms
+    changes = tuple(one for one in list_changes(replay.graph) if one not in left_out)
     if shadow is not None:
         weights, now = shadow.weights, shadow.step_ms
         time = replay.simulate(weights)
@@ -203,8 +210,10 @@ def make_plan(replay: Replay, shadow: Shadow | None = None, most: int = MOST_ITE
         changes = tuple(change for change in changes if change != best.change)
         now, weights, time = best.step_ms, best.weights, best.time
     plan = Plan(step_ms, replay.test.error, tuple(items), gains, replay.step_ms)
-    if shadow is None:
-        return plan
+    return _add_factors(plan, shadow) if shadow else plan
+
+
+def _add_factors(plan: Plan, shadow: Shadow) -> Plan:
     return replace(
         plan,
         host_factor=shadow.factor,

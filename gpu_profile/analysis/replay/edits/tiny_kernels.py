@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gpu_profile.analysis.activity.activity import COMPUTE, SET
+from gpu_profile.analysis.activity.idle.stalls import LONG_GAP_NS
 from gpu_profile.analysis.arrays.types import Flags, IntArray
 from gpu_profile.analysis.replay.changes import (
     Apply,
@@ -13,6 +14,7 @@ from gpu_profile.analysis.replay.changes import (
     choose_ops,
     free_calls,
     scale_delays,
+    shorten,
 )
 from gpu_profile.analysis.replay.edits.calls import LATE_NS
 from gpu_profile.analysis.replay.rank.rank_graph import NONE
@@ -56,11 +58,21 @@ def _join_rows(ranks: Sequence[int], is_batched: bool) -> Apply:
     def apply(graph: RunGraph, weights: Weights) -> Weights:
         tiny = choose_ops(graph, ranks) & _mark_tiny(graph, is_batched)
         in_row, joined = _find_rows(graph, tiny)
-        share = _measure_shares(graph)[joined] if is_batched else 1.0
+        share = measure_shares(graph)[joined] if is_batched else 1.0
         weights = fuse_kernels(graph, weights, joined, share)
+        weights = _spare_pauses(graph, weights, np.unique(graph.ops.call[joined]).astype(np.int64))
         return free_calls(graph, weights, in_row[~graph.calls.waits[in_row]])
 
     return apply
+
+
+def _spare_pauses(graph: RunGraph, weights: Weights, calls: IntArray) -> Weights:
+    """The host does not pause before these calls, behind others of their steps, for less than other
+    work takes.
+    """
+    step = graph.calls.step
+    calls = calls[(weights.silent[calls] < LONG_GAP_NS) & (step[calls] == step[calls - 1])]
+    return shorten(graph, weights, graph.nodes.call_start[calls], weights.silent[calls])
 
 
 def fuse_kernels(
@@ -78,11 +90,11 @@ def _mark_tiny(graph: RunGraph, is_batched: bool) -> Flags:
     duration = ops.end - ops.start
     tiny = duration < TINY_NS
     if is_batched:
-        tiny |= (duration < NARROW_NS) & (duration * _measure_shares(graph) < TINY_NS)
+        tiny |= (duration < NARROW_NS) & (duration * measure_shares(graph) < TINY_NS)
     return np.asarray(tiny & ((ops.kind == COMPUTE) | (ops.kind == SET)), np.bool_)
 
 
-def _measure_shares(graph: RunGraph) -> NDArray[np.float64]:
+def measure_shares(graph: RunGraph) -> NDArray[np.float64]:
     """The part of its GPU that each operation can use, by its blocks; 1 where that is unknown."""
     multiprocessors = np.array([rank.multiprocessors for rank in graph.ranks])[graph.op_rank]
     share = graph.ops.blocks / np.maximum(multiprocessors, 1)
@@ -113,7 +125,7 @@ def mark_runs(chosen: Flags, thread: IntArray) -> Flags:
 def _describe_narrow_kernels(graph: RunGraph) -> str:
     """Evidence of the kernels that a batch runs side by side; "" without any."""
     joined = _find_rows(graph, choose_ops(graph) & _mark_tiny(graph, True))[1]
-    narrow = joined[_measure_shares(graph)[joined] < 1]
+    narrow = joined[measure_shares(graph)[joined] < 1]
     if not len(narrow):
         return ""
     count = len(narrow) / graph.steps

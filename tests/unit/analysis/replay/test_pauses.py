@@ -55,3 +55,28 @@ def test_short_work_between_copies_from_and_to_the_host_is_one_pause(
     graph = replay.graph
     silent_us = graph.calls.silent.sum() / US / graph.steps
     assert silent_us == pytest.approx(TENSORS * paused_us, rel=0.1)
+
+
+@pytest.mark.parametrize(("copies", "paused_us"), [(3, 0), (1, 3 * 8 * 106)])
+def test_a_thread_that_waits_for_another_one_does_not_pause(
+    copies: int, paused_us: int, tmp_path: Path
+) -> None:
+    """XLA's copying threads copy what the main thread hands to them, several times a step; a thread
+    that loads data copies once a step, and works in between.
+    """
+    (rank,) = ranks_of(1)
+    rank.events = True
+    for _ in range(12):
+        for turn in range(3):
+            for _ in range(8):
+                rank.work(100)
+                rank.kernel(20)
+            rank.lane = 1
+            if turn < copies:
+                rank.copy(0.01, gb_per_s=20)
+            rank.lane = 0
+    with Database.open(rank.recording.save(tmp_path / "rank0.host0.sqlite")) as database:
+        replay = replay_reports(database)
+    assert not isinstance(replay, str), replay
+    graph = replay.graph
+    assert graph.calls.silent.sum() / US / graph.steps == pytest.approx(paused_us, rel=0.1)

@@ -1,5 +1,8 @@
 """Plans of small graphs counted by hand, and of recordings whose causes were planted."""
 
+from dataclasses import replace
+
+import numpy as np
 import pytest
 
 from gpu_profile.analysis.activity.activity import COMMUNICATION, COMPUTE, COPY, SET
@@ -118,6 +121,27 @@ def test_narrow_kernels_of_a_loop_run_side_by_side_in_a_batch(
     narrow = {(33, 132): 14, (33, 111): 14, (33, 33): 18}.get((blocks, last_blocks))
     line = change.describe(graph)
     assert line.startswith(f"{narrow} kernels a step") if narrow else not line
+
+
+@pytest.mark.parametrize(
+    ("pause_us", "place", "left_us"), [(300, 4, 34.2), (2_000, 4, 2_000), (300, 0, 320)]
+)
+def test_short_pauses_of_a_loop_go_with_its_launches(
+    pause_us: int, place: int, left_us: float
+) -> None:
+    """A host that pauses for 2 ms does other work, and so does one between two steps. Two launches
+    of 10 us are of no loop."""
+    rank = make_tiny_kernels(8)
+    more = 1_000 * pause_us * (1 + rank.calls.step.astype(np.int64))
+    more[np.arange(len(more)) % 18 < place] -= 1_000 * pause_us
+    silent = np.where(np.arange(len(more)) % 18 == place, 1_000 * pause_us, 0)
+    calls = replace(
+        rank.calls, start=rank.calls.start + more, end=rank.calls.end + more, silent=silent
+    )
+    shift = more[rank.ops.call]
+    ops = replace(rank.ops, start=rank.ops.start + shift, end=rank.ops.end + shift)
+    graph = join(replace(rank, calls=calls, ops=ops))
+    assert predict_us(graph, join_tiny_kernels().apply) == pytest.approx(left_us, rel=0.03)
 
 
 def test_changes_of_one_rank_count_for_all() -> None:

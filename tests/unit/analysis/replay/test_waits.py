@@ -62,19 +62,24 @@ def test_a_value_that_nobody_reads_is_not_copied(size: int, left_us: int) -> Non
     assert predict_us(graph, remove_waits()) == pytest.approx(left_us, abs=0.5)
 
 
-def make_read_loop(turns: int, kernel_us: int) -> RankGraph:
-    """Each step: in each turn a launch of 5 us, a kernel, a copy of 4 bytes and a wait for it."""
+def make_read_loop(turns: int, kernel_us: int, reads: int = 1, blocks: int = 0) -> RankGraph:
+    """Each step: in each turn a launch of 5 us, a kernel of so many blocks, and for each read a
+    copy of 4 bytes and a wait for it.
+    """
     calls, ops, returns, now = list[Call](), list[Op](), list[tuple[int, int]](), 0
     for step in range(STEPS):
         for _ in range(turns):
-            first, done = len(calls), now + 6_000 + 1_000 * kernel_us
+            done = now + 6_000 + 1_000 * kernel_us
+            ops.append(Op(now + 6_000, done, len(calls), step, blocks=blocks))
             calls.append(Call(now, now + 5_000, step))
-            calls.append(Call(now + 5_000, now + 10_000, step))
-            calls.append(Call(now + 10_000, done + 6_000, step, SYNC, waits=True))
-            ops.append(Op(now + 6_000, done, first, step))
-            ops.append(Op(done + 1_000, done + 3_000, first + 1, step, COPY, bytes=4))
-            returns.append((len(ops) - 1, first + 2))
-            now = done + 6_000
+            now += 5_000
+            for _ in range(reads):
+                ops.append(Op(done + 1_000, done + 3_000, len(calls), step, COPY, bytes=4))
+                calls.append(Call(now, now + 5_000, step))
+                returns.append((len(ops) - 1, len(calls)))
+                done = max(now, done) + 6_000
+                calls.append(Call(now + 5_000, done, step, SYNC, waits=True))
+                now = done
     return make_rank(calls, ops, returns)
 
 
@@ -89,6 +94,15 @@ def test_launches_for_the_reads_of_a_loop_are_fused(
     """
     graph = join(make_read_loop(turns, kernel_us))
     assert predict_us(graph, remove_waits()) == pytest.approx(left_us, abs=0.5)
+
+
+@pytest.mark.parametrize(("reads", "left_us"), [(1, 42.7), (2, 42.7), (3, 272)])
+def test_narrow_kernels_of_the_turns_of_a_loop_run_side_by_side(reads: int, left_us: float) -> None:
+    """One block takes 0.25 of 33 us of a GPU of 132 multiprocessors, and 1 us passes until the next
+    one begins. A kernel has two results at most, so three reads are of something else.
+    """
+    graph = join(make_read_loop(8, 33, reads, blocks=1))
+    assert predict_us(graph, remove_waits()) == pytest.approx(left_us, abs=0.1)
 
 
 def make_uneven_reads(late_us: int) -> RankGraph:
