@@ -53,8 +53,8 @@ class ReportSource:
 class Work:
     """The task of analysing one report; picklable.
 
-    `at_once`: threads share the analyses. That takes 11 % less time for a page of 8 reports on 16
-    cores, and a third more memory.
+    `at_once`: threads share the analyses. A page of 8 reports takes 1 to 11 % less time on 16
+    cores, and a worker 515 MB in place of 470.
     """
 
     source: ReportSource
