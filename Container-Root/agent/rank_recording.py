@@ -21,6 +21,7 @@ from process_tree import has_started_agent
 from rank_call import Call, RefusedError
 from rank_processes import Child, say
 from record_windows import Windows
+from recorded_env import without_callbacks
 from recording_end import RecordingEnd
 from room_watch import LEAST_ROOM, RoomWatch
 from window_files import name_host
@@ -117,6 +118,8 @@ class Recording:
         control = self.make_control(session)
         with control.watched():
             marked = self.make_environment(env, control.address)
+            if self.is_manual():
+                marked = without_callbacks(marked, self.call.nsys_options)
             recording = Recorded(nsys, self.call.nsys_options, marked)
             control.at_report = functools.partial(self._complete_reports, recording)
             with recording.keeper, room, wrapped as program:

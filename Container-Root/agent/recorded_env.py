@@ -28,6 +28,11 @@ if TYPE_CHECKING:
 DISCARDING = "--discard-environment=true"
 # Without this, nsys compresses its stream with LZ4, and no text can be overwritten in place.
 _DIRECTIVES, _PLAIN_STREAM = "NSYS_CONFIG_DIRECTIVES", "UseLZ4=false"
+_NODES, _NO_FLUSH = "--cuda-graph-trace=node", "--flush-on-cudaprofilerstop=false"
+_NO_CALLBACKS = tuple(
+    f"CUPTIDisable{what}Callbacks=true"
+    for what in ("Graph", "ProfilerControl", "DeviceReset", "ThreadExit")
+)
 _POLL_S = 0.3  # a stream file exists while nsys imports it, which takes over 1 s
 _EDGE_BYTES = 8 << 20  # the environments lie within 8 MiB of either end, the events between
 _SHORTEST_SECRET = 8  # a shorter value would also match unrelated bytes
@@ -64,8 +69,24 @@ class Value(NamedTuple):
 
 def plain_stream(environ: Mapping[str, str]) -> dict[str, str]:
     """Return the environment that makes nsys write its stream uncompressed."""
-    directives = filter(None, (environ.get(_DIRECTIVES, ""), _PLAIN_STREAM))
-    return {**environ, _DIRECTIVES: ";".join(directives)}
+    return _add_directives(environ, _PLAIN_STREAM)
+
+
+def without_callbacks(environ: Mapping[str, str], options: Sequence[str]) -> dict[str, str]:
+    """Return the environment of an armed nsys that no call of the program calls back.
+
+    The launcher asks for it by --flush-on-cudaprofilerstop=false, beside the nodes of graphs. A
+    callback that is enabled, even of a call that never comes, makes each launch of a kernel slower
+    (docs/existing-jobs.md).
+    """
+    is_by_nodes = any(option.startswith(_NODES) for option in options)
+    texts = _NO_CALLBACKS if is_by_nodes and _NO_FLUSH in options else ()
+    return _add_directives(environ, *texts)
+
+
+def _add_directives(environ: Mapping[str, str], *texts: str) -> dict[str, str]:
+    given = filter(None, (environ.get(_DIRECTIVES, ""), *texts))
+    return {**environ, **({_DIRECTIVES: ";".join(given)} if texts else {})}
 
 
 def secret_names(environ: Mapping[str, str]) -> list[str]:

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import pytest
-from recorded_env import mask_stream, pair_streams, secret_names
+from recorded_env import mask_stream, pair_streams, secret_names, without_callbacks
 
 from gpu_profile.redact import is_secret
 
@@ -119,3 +119,21 @@ def test_the_agent_and_the_package_take_the_same_names_for_secrets(name: str) ->
     value = "abcdefgh1234"
     expected = name in SECRET_NAMES
     assert (is_secret(name, value), secret_names({name: value}) == [name]) == (expected, expected)
+
+
+@pytest.mark.parametrize(
+    ("options", "is_silent"),
+    [
+        (("--cuda-graph-trace=node:host-only", "--flush-on-cudaprofilerstop=false"), True),
+        (("--cuda-graph-trace=graph", "--flush-on-cudaprofilerstop=false"), False),
+        (("--cuda-graph-trace=node:host-only",), False),
+    ],
+    ids=["armed", "with graphs as a whole", "of --preset serve"],
+)
+def test_calls_of_an_armed_program_call_nsys_back_where_its_options_need_it(
+    options: tuple[str, ...], is_silent: bool
+) -> None:
+    made = without_callbacks({"NSYS_CONFIG_DIRECTIVES": "UseLZ4=false"}, options)
+    given, *ours = made.pop("NSYS_CONFIG_DIRECTIVES").split(";")
+    assert (made, given, len(ours)) == ({}, "UseLZ4=false", 4 if is_silent else 0)
+    assert ("CUPTIDisableProfilerControlCallbacks=true" in ours) == is_silent
