@@ -15,6 +15,7 @@ import os
 import re
 import sys
 from collections.abc import Iterator, Sequence, Set
+from pathlib import Path
 from typing import Any, NoReturn
 
 from invoke.collection import Collection
@@ -128,6 +129,10 @@ def _body(verb: Verb) -> Any:  # noqa: ANN401 - Invoke's own signature
         except BrokenPipeError as error:
             raise Exit(code=drop_output(error)) from None
         except OSError as error:
+            if not Path().stat().st_nlink:
+                raise Exit(
+                    "error: this directory was removed. Change to another.", code=2
+                ) from None
             if error.errno not in _PLACES:
                 raise
             if is_output_full():

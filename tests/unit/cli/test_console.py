@@ -11,7 +11,7 @@ from gpu_profile import __version__
 from gpu_profile.cli.tasks import HomeConfig
 from gpu_profile.command import Result
 from gpu_profile.settings.places import ROOT
-from tests.forked import run_python
+from tests.forked import run_python, start_python
 from tests.invoked import invoke
 
 OWN_TASKS = """
@@ -115,6 +115,17 @@ def test_a_wrong_command_line_is_one_line(
     assert refused.stderr.startswith("error: ")
     assert refused.stderr.count("\n") == 1
     assert message in refused.stderr
+
+
+def test_a_removed_working_directory_is_one_line(tmp_path: Path) -> None:
+    code = "import os; os.rmdir(os.getcwd()); from gpu_profile.cli.start import main; main()"
+    words = ("-c", code, "profile", "--dry-run", "--mount=.", "--", "a")
+    (tmp_path / "removed").mkdir()
+    done = start_python(words, tmp_path / "removed", make_environment(tmp_path))
+    assert (done.returncode, done.stderr) == (
+        2,
+        "error: this directory was removed. Change to another.\n",
+    )
 
 
 @pytest.mark.parametrize("shell", ["bash", "fish", "zsh"])
