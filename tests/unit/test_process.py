@@ -11,11 +11,12 @@ from pathlib import Path
 
 import pytest
 
-from gpu_profile import process, program_output
+from gpu_profile import process, program_output, signals
 from gpu_profile.command import Command, Result, Steps, make_command
 from gpu_profile.errors import ToolError
 from gpu_profile.printable import printable_lines
 from gpu_profile.runs.output_log import copy_redacted
+from gpu_profile.settings.places import ROOT
 
 FakeTool = Callable[..., Callable[[], list[list[str]]]]
 
@@ -260,3 +261,35 @@ def test_numpy_makes_no_threads_where_it_would_spin(monkeypatch: pytest.MonkeyPa
     with process.one_math_thread():
         assert process.run(make_command(sys.executable, "-c", script)).stdout.split() == ["1", "3"]
     assert not {"OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"} & os.environ.keys()
+
+
+KILLED = """
+from gpu_profile import process, signals
+from gpu_profile.command import make_command
+signals._find_setpriv = lambda: None
+process.run(make_command("sh", "-c", "echo $$ >pid.new; mv pid.new pid; exec sleep 600"))
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="PR_SET_PDEATHSIG is Linux's")
+def test_without_setpriv_too_a_program_ends_with_its_killed_parent(tmp_path: Path) -> None:
+    """tests/unit/verbs/test_signals.py kills a verb whose programs setpriv started."""
+    pid, environ = tmp_path / "pid", {**os.environ, "PYTHONPATH": str(ROOT)}
+    parent = subprocess.Popen((sys.executable, "-c", KILLED), cwd=tmp_path, env=environ)
+    while not pid.exists() and parent.poll() is None:
+        time.sleep(0.02)
+    child = int(pid.read_text())
+    parent.kill()
+    parent.wait()
+    until = time.monotonic() + 60
+    while Path(f"/proc/{child}/exe").exists():
+        assert time.monotonic() < until
+        time.sleep(0.02)
+
+
+def test_a_program_is_started_by_setpriv_where_both_are_there() -> None:
+    environ = {"PATH": os.environ["PATH"]}
+    words, hook = signals.tie_child(("sh", "-c", ":"), environ, own_session=True)
+    assert words[-3:] == ("sh", "-c", ":")
+    assert words[:-3] == (() if hook else (signals._find_setpriv(), "--pdeathsig=TERM", "--"))
+    assert signals.tie_child(("no-such",), environ, own_session=True)[0] == ("no-such",)
