@@ -121,7 +121,8 @@ def test_a_removed_working_directory_is_one_line(tmp_path: Path) -> None:
     code = "import os; os.rmdir(os.getcwd()); from gpu_profile.cli.start import main; main()"
     words = ("-c", code, "profile", "--dry-run", "--mount=.", "--", "a")
     (tmp_path / "removed").mkdir()
-    done = start_python(words, tmp_path / "removed", make_environment(tmp_path))
+    environment = {**make_environment(tmp_path), "PYTHONPATH": str(ROOT)}
+    done = start_python(words, tmp_path / "removed", environment)
     assert (done.returncode, done.stderr) == (
         2,
         "error: this directory was removed. Change to another.\n",
