@@ -280,7 +280,8 @@ def main() -> None:
 
 def run_clone() -> None:
     """Run ./inv: Invoke's program, which finds the clone's tasks.py."""
-    Program(__version__, name=PROGRAM, config_class=HomeConfig).run()
+    names = ["invoke", "inv"]  # as in Invoke: its completion script is for these
+    Program(__version__, name=PROGRAM, binary_names=names, config_class=HomeConfig).run()
 
 
 namespace = make_collection([verb for verb in VERBS if verb.name not in CLONE_ONLY])

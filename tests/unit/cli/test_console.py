@@ -54,9 +54,12 @@ def test_the_command_says_its_version(tmp_path: Path) -> None:
     assert run_console("--version", directory=tmp_path).stdout == f"gpu-profile {__version__}\n"
 
 
-def test_the_clone_s_script_says_the_same_version(tmp_path: Path) -> None:
-    shown = run_python(("-m", "gpu_profile.cli.start", "--version"), ROOT, {})
+def test_the_clone_s_script_has_the_same_version_and_invoke_s_completion(tmp_path: Path) -> None:
+    start = ("-m", "gpu_profile.cli.start")
+    shown = run_python((*start, "--version"), ROOT, {})
     assert shown.stdout == f"gpu-profile {__version__}\n"
+    completion = run_python((*start, "--print-completion-script=bash"), ROOT, {}).stdout
+    assert " invoke inv\n" in completion
 
 
 def test_a_home_directory_of_another_user_is_no_error(
