@@ -3,6 +3,7 @@
 import struct
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import groupby
 from pathlib import Path
 
 from tests.written_database import write_database
@@ -71,10 +72,10 @@ class Recording:
                 rows = self._shifted(table)
                 if rows or table == "StringIds":
                     database.execute(f"CREATE TABLE {table} ({columns})")
-                    width = columns.count(",") + 1
-                    cells = [(*row, *(None,) * (width - len(row))) for row in rows]
-                    marks = ",".join("?" * width)
-                    database.executemany(f"INSERT INTO {table} VALUES ({marks})", cells)
+                    names = [f'"{column.split()[0]}"' for column in columns.split(",")]
+                    for width, alike in groupby(rows, key=len):
+                        places = f"({','.join(names[:width])}) VALUES ({','.join('?' * width)})"
+                        database.executemany(f"INSERT INTO {table} {places}", alike)
         return path
 
     def _shifted(self, table: str) -> list[Row]:
