@@ -2,7 +2,6 @@
 
 import json
 import shutil
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -10,22 +9,9 @@ import pytest
 
 from gpu_profile.command import Result
 from gpu_profile.declared.launchers import LAUNCHERS
-from tests.project_copy import ROOT, invoke_copy, run_tests_of_copy
+from tests.nsys_script import write_nsys
+from tests.project_copy import invoke_copy, run_tests_of_copy
 
-HELP = ROOT / "tests/data/nsys-help/2023.4.txt"
-NSYS = f"""#!{sys.executable}
-import os, shutil, subprocess, sys
-if "--version" in sys.argv:
-    sys.exit(print("NVIDIA Nsight Systems version 2025.1.1.1"))
-if "--help" in sys.argv:
-    sys.exit(print(open({str(HELP)!r}).read()))
-output = next(word for word in sys.argv if word.startswith("--output="))[9:]
-if sys.argv[1] == "export":
-    sys.exit(shutil.copy(os.path.join(os.path.dirname(__file__), "report.sqlite"), output) and 0)
-code = subprocess.call(sys.argv[sys.argv.index("--") + 1 :])
-open(output + ".nsys-rep", "x").write("report")
-sys.exit(code)
-"""
 DRY = ("profile", "--on=toy", "--dry-run", "--gpus=0")
 
 
@@ -33,8 +19,7 @@ DRY = ("profile", "--on=toy", "--dry-run", "--gpus=0")
 def project(toy_project: Path, short_run: Path) -> Path:
     """The copy with the toys, and beside it a fake nsys whose report is a recorded one."""
     folder = toy_project.parent
-    (folder / "nsys").write_text(NSYS)
-    (folder / "nsys").chmod(0o755)
+    write_nsys(folder)
     shutil.copy(short_run / "rank0.sqlite", folder / "report.sqlite")
     return toy_project
 

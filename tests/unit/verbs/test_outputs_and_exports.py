@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from tests.invoked import invoke
-from tests.unit.verbs.test_planted import HELP, REPORT
+from tests.nsys_script import HELP
+from tests.unit.verbs.test_planted import REPORT
 
 EXPORT = """#!/bin/sh
 case "$*" in *--help*) cat '{help}'; exit ;; esac

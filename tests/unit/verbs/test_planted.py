@@ -13,25 +13,9 @@ import pytest
 
 from gpu_profile.settings.places import ROOT
 from tests.invoked import invoke
+from tests.nsys_script import write_nsys
 
 REPORT = ROOT / "tests" / "data" / "h200-tables" / "window.sqlite.gz"
-HELP = ROOT / "tests" / "data" / "nsys-help" / "2023.4.txt"
-PROGRAM = f"""#!{sys.executable}
-import os, shutil, signal, subprocess, sys
-if "--version" in sys.argv:
-    sys.exit(print("NVIDIA Nsight Systems version 2025.1.1.1"))
-if "--help" in sys.argv:
-    sys.exit(print(open({str(HELP)!r}).read()))
-out = next(w for w in sys.argv if w.startswith("--output="))[9:]
-if sys.argv[1] == "export":
-    with open(os.path.join(os.path.dirname(__file__), "report.sqlite"), "rb") as made:
-        with open(out, "xb") as target:
-            sys.exit(shutil.copyfileobj(made, target))
-code = subprocess.call([w for w in sys.argv[2:] if not w.startswith("--")])
-with open(out + ".nsys-rep", "x") as report:
-    report.write("report")
-sys.exit(code)
-"""
 NAMES = (
     *("output.log", ".run.json", ".run.json.part", "page.html", ".page.html.part"),
     *("timeline.perfetto-trace.gz", ".timeline.perfetto-trace.gz.part", ".sent.tar"),
@@ -46,8 +30,7 @@ def place(tmp_path: Path) -> Path:
     """A directory with nsys, REPORT_DIR `runs`, and `victim/` that nothing may change."""
     with gzip.open(REPORT) as packed, (tmp_path / "report.sqlite").open("wb") as plain:
         shutil.copyfileobj(packed, plain)
-    (tmp_path / "nsys").write_text(PROGRAM)
-    (tmp_path / "nsys").chmod(0o755)
+    write_nsys(tmp_path)
     (tmp_path / "runs").mkdir()
     (tmp_path / "victim").mkdir()
     (tmp_path / "victim" / "authorized_keys").write_text("own")
