@@ -288,6 +288,11 @@ REFUSED = {
     "no pods": ("apiVersion: v1\nkind: Service\nmetadata: {name: s}\n", {}, "no object with pods"),
     "no object": ("- 1\n", {}, "holds no object"),
     "empty": ("", {}, "holds no object"),
+    "aliases": (
+        "a: &a0 [x]\n" + "".join(f"b{n}: &a{n + 1} [{f'*a{n}, ' * 3}]\n" for n in range(40)),
+        {},
+        "no object with pods",
+    ),
     "no container": (
         "apiVersion: v1\nkind: Pod\nmetadata: {name: p}\nspec: {containers: []}\n",
         {},
