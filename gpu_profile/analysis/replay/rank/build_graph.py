@@ -1,5 +1,6 @@
 """Build the graph of one rank's window from its activity and its report."""
 
+import re
 from collections.abc import Mapping
 
 import numpy as np
@@ -19,6 +20,7 @@ from gpu_profile.analysis.replay.rank.host_chain import (
     sum_silences,
 )
 from gpu_profile.analysis.replay.rank.links import RawLinks, find_links
+from gpu_profile.analysis.replay.rank.markers import EVENT_NAME, STREAM_NAME, WAIT_NAME
 from gpu_profile.analysis.replay.rank.rank_graph import (
     BEFORE,
     NONE,
@@ -66,14 +68,24 @@ def _choose_ops(activity: Activity, window: Window) -> IntArray:
 
 
 def _find_missing_waits(activity: Activity, database: Database, rows: IntArray) -> str:
-    """Why the waits between streams are not known; "" if they are."""
+    """Why the waits between streams are not known; "" if they are.
+
+    nsys writes neither table for a program that calls nothing which waits for a stream or an event,
+    such as one of several streams that waits for the device alone.
+    """
     if len(np.unique(activity.ops.stream[rows])) < 2:
         return ""
-    if not database.has(SYNCHRONIZATION, "eventSyncId"):
+    of_events = _has_call(activity, WAIT_NAME) or _has_call(activity, EVENT_NAME)
+    has_waits = of_events or _has_call(activity, STREAM_NAME)
+    if has_waits and not database.has(SYNCHRONIZATION, "eventSyncId"):
         return "the report holds no waits between its streams"
-    if not database.has(CUDA_EVENT, "eventSyncId"):
+    if of_events and not database.has(CUDA_EVENT, "eventSyncId"):
         return "the report holds no recorded events of its streams"
     return ""
+
+
+def _has_call(activity: Activity, name: re.Pattern[str]) -> bool:
+    return bool(np.any(activity.calls.match_names(activity.names, name)))
 
 
 class _Builder:

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from gpu_profile.analysis.activity.activity import SYNC_NAME
+from gpu_profile.analysis.activity.activity import COMPUTE, COPY, SYNC_NAME
 from gpu_profile.analysis.activity.comm.lanes import Arrivals, Collectives
 from gpu_profile.analysis.arrays.types import Flags, IntArray
 from gpu_profile.analysis.replay.contention import measure_contention
@@ -29,6 +29,8 @@ QUEUE_COST_NS = 6_000
 UNEXPLAINED_NS, ROOM_NS = 20_000, 6_000
 """A GPU takes 1 to 2 us between operations, up to some 20 us over an event. A longer wait is
 explained by an operation of another stream that ended at most ROOM_NS before."""
+
+_MULTIPROCESSORS = -2
 
 Rows = tuple[IntArray, IntArray, IntArray, Edge]
 
@@ -80,6 +82,7 @@ class _Draft:
         self._add_host()
         self._add_launches()
         self._add_streams()
+        self._add_turns()
         self._add_links(links)
         self._add_collectives(meetings)
         self._add_messages(meetings.pairs)
@@ -135,6 +138,24 @@ class _Draft:
         before, behind = before[~apart], behind[~apart]
         lag = np.maximum(ops.start[behind] - ops.start[before], 0)
         self._add(Edge.STREAM, self._op_starts(before), self._op_starts(behind), lag)
+
+    def _add_turns(self) -> None:
+        """From the end of an operation that takes all of its engine to the next such one, on
+        another stream.
+
+        Without it, operations that a wait kept apart would overlap when the wait is gone, each as
+        fast as alone. Operations that overlap in the recording have no such edge.
+        """
+        ops, rank, engine = self._columns.ops, self._columns.op_rank, _find_engines(self._columns)
+        takes_all = np.flatnonzero(engine != NONE)
+        keys = (ops.start[takes_all], engine[takes_all], rank[takes_all])
+        order = takes_all[np.lexsort(keys)]
+        before, behind = order[:-1], order[1:]
+        takes_turns = (rank[before] == rank[behind]) & (engine[before] == engine[behind])
+        takes_turns &= ops.stream[before] != ops.stream[behind]
+        takes_turns &= ops.end[before] <= ops.start[behind]
+        source, target = before[takes_turns], behind[takes_turns]
+        self._add(Edge.ROOM, self._op_ends(source), self._op_starts(target))
 
     def _add_links(self, links: Links) -> None:
         calls, ops = self._columns.calls, self._columns.ops
@@ -220,6 +241,17 @@ class _Draft:
         delay = np.where(np.diff(first) > 0, time - latest, time)
         parts = np.split(number, self._base[1:])
         return Nodes(*parts), edges, time, delay
+
+
+def _find_engines(columns: Columns) -> IntArray:
+    """What each operation takes all of: the multiprocessors, by a block for each of them, or
+    what copies of its direction go over (the direction's name); else NONE.
+    """
+    ops = columns.ops
+    multiprocessors = np.array([rank.multiprocessors for rank in columns.ranks])[columns.op_rank]
+    is_full = (multiprocessors > 0) & (ops.blocks >= multiprocessors) & (ops.kind == COMPUTE)
+    engine = np.where(ops.kind == COPY, ops.name.astype(np.int64), NONE)
+    return np.where(is_full, _MULTIPROCESSORS, engine)
 
 
 def _find_own_cost(columns: Columns) -> IntArray:

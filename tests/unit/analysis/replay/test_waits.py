@@ -2,7 +2,7 @@
 
 import pytest
 
-from gpu_profile.analysis.activity.activity import COPY
+from gpu_profile.analysis.activity.activity import COMPUTE, COPY
 from gpu_profile.analysis.replay.edits.waits import remove_waits
 from gpu_profile.analysis.replay.plan import make_plan
 from gpu_profile.analysis.replay.rank.rank_graph import RankGraph
@@ -126,6 +126,34 @@ def test_a_replay_holds_where_waits_return_a_little_later_in_turns(
     late_us: int, holds: bool
 ) -> None:
     assert judge_replay(join(make_uneven_reads(late_us))).holds == holds
+
+
+def make_streams(blocks: int, kind: int = COMPUTE) -> RankGraph:
+    """Each step: on two streams in turn an operation of 20 us and a wait for it, four times;
+    launches take 5 us.
+    """
+    calls, ops, returns, now = list[Call](), list[Op](), list[tuple[int, int]](), 0
+    for step in range(STEPS):
+        for number in range(4):
+            returns.append((len(ops), len(calls) + 1))
+            run = now + 6_000, now + 26_000
+            ops.append(Op(*run, len(calls), step, kind, number % 2, bytes=1_000_000, blocks=blocks))
+            calls.append(Call(now, now + 5_000, step))
+            calls.append(Call(now + 5_000, now + 27_000, step, SYNC, waits=True))
+            now += 27_000
+    return make_rank(calls, ops, returns)
+
+
+@pytest.mark.parametrize(
+    ("blocks", "kind", "left_us"), [(132, COMPUTE, 80), (131, COMPUTE, 40), (0, COPY, 80)]
+)
+def test_operations_that_fill_the_gpu_take_turns_without_the_wait(
+    blocks: int, kind: int, left_us: int
+) -> None:
+    """Narrow kernels of two streams run side by side; copies of one direction do not."""
+    graph = join(make_streams(blocks, kind))
+    assert predict_us(graph, lambda graph, weights: weights) == 4 * 27
+    assert predict_us(graph, remove_waits()) == left_us
 
 
 def make_tests(size: int) -> RankGraph:
