@@ -79,7 +79,14 @@ def _tell_reports(
             Progress().say(cost)
     if window:
         _check(window)
-    print(name_program(f"`invoke diagnose --run {directory.name}` reads them; the job goes on"))
+    print(name_program(describe_end(directory.name, window)))
+
+
+def describe_end(run: str, window: Window | None) -> str:
+    """Return the line on what comes next. Of a window that ended early the program may have too."""
+    ended_early = window is not None and any(rank.note for rank in window.ranks)
+    state = "" if ended_early else "; the job goes on"
+    return f"`invoke diagnose --run {run}` reads them{state}"
 
 
 def _tell_schedule(

@@ -10,6 +10,8 @@ from pathlib import Path
 import pytest
 
 from gpu_profile.command import Result
+from gpu_profile.nsys.recorder import RankWindow, Window
+from gpu_profile.verbs.jobs.record import describe_end
 from tests.invoked import invoke
 from tests.unit.analysis.scenarios import Training
 from tests.unit.analysis.synthetic import Rank
@@ -101,3 +103,15 @@ def test_record_wants_a_length_that_it_can_record(tmp_path: Path) -> None:
     ):
         done = invoke("record", "--job=x", *words, directory=tmp_path)
         assert (done.returncode, what in done.stderr) == (2, True), done.stderr
+
+
+@pytest.mark.parametrize(
+    ("note", "ending"), [("", "; the job goes on"), ("the program ended in it", "")]
+)
+def test_a_job_that_ended_in_its_window_does_not_go_on(note: str, ending: str) -> None:
+    window = Window(
+        number=4,
+        began={},
+        ranks=(RankWindow(name="rank0.vm"), RankWindow(name="rank1.vm", note=note)),
+    )
+    assert describe_end("armed-1", window) == f"`invoke diagnose --run armed-1` reads them{ending}"
