@@ -112,8 +112,8 @@ def tie_child(
 @functools.cache
 def _find_setpriv() -> str | None:
     """Return the setpriv of util-linux 2.33 or newer. Busybox and RHEL 8 lack the option."""
-    found = shutil.which("setpriv", path=os.defpath)
-    return found if found and b"pdeathsig" in Path(found).read_bytes() else None
+    setpriv = shutil.which("setpriv", path=os.defpath)
+    return setpriv if setpriv and b"pdeathsig" in Path(setpriv).read_bytes() else None
 
 
 def make_child_hook(*, own_session: bool) -> Callable[[], None] | None:

@@ -25,12 +25,14 @@ RECORDINGS = ROOT / "tests" / "data" / "causes"
 def test_one_answer_holds_rank_cause_and_ms(name: str, gain_ms: float) -> None:
     """`gain_ms` is the difference of the medians in turns.json: what the fix gained, measured.
 
-    The recordings have no control, so a cost may be off by 25 %.
+    The recordings have no control, so a cost may be off by 25 %. That of the recommender, whose
+    embeddings are on the CPU, is the pauses of the host and the copies.
     """
     report = RECORDINGS / name / "planted.sqlite.gz"
     answer = json.loads(Answers(report_dir=Path(), given=(str(report),)).diagnose("given"))
     first = answer["findings"][0]
     assert first["kind"] in CAUSES[name]
     assert first["ranks"] == [0]
-    assert first["ms_per_step"] == pytest.approx(gain_ms, rel=0.25)
+    costs = [each["ms_per_step"] for each in answer["findings"] if each["kind"] in CAUSES[name]]
+    assert sum(costs) == pytest.approx(gain_ms, rel=0.25)
     assert answer["unit"] == "ms a step of an affected rank"
