@@ -17,7 +17,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from job_state import LOG, POLL_S, STOP, disk_full, hold, read, write
-from left_windows import end_left
+from left_windows import end_left_windows
 from process_tree import (
     KILL,
     adopt_orphans,
@@ -87,7 +87,7 @@ class _Child:
         codes: list[int] = []
 
         def await_left() -> None:
-            end_left(job, self._environ)
+            end_left_windows(job, self._environ)
             codes.append(await_orphans())
 
         waiter = threading.Thread(target=await_left, daemon=True)

@@ -20,10 +20,10 @@ _START_S = 1.0
 """A `nsys start` that profile.py called before it was killed takes 0.1 to 0.6 s."""
 
 
-def end_left(output: Path, environ: Mapping[str, str]) -> None:
+def end_left_windows(output: Path, environ: Mapping[str, str]) -> None:
     """End the windows of this host's agents that were killed. `output`: their run directory."""
     folder = output / window_files.FOLDER
-    for path in window_files.list_left(folder):
+    for path in window_files.list_killed_agents(folder):
         name = window_files.name_armed(path)
         if name.partition(".")[2] != window_files.name_host():
             continue

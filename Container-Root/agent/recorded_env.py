@@ -85,8 +85,9 @@ def without_callbacks(environ: Mapping[str, str], options: Sequence[str]) -> dic
 
 
 def _add_directives(environ: Mapping[str, str], *texts: str) -> dict[str, str]:
-    given = filter(None, (environ.get(_DIRECTIVES, ""), *texts))
-    return {**environ, **({_DIRECTIVES: ";".join(given)} if texts else {})}
+    if not texts:
+        return dict(environ)
+    return {**environ, _DIRECTIVES: ";".join(filter(None, (environ.get(_DIRECTIVES, ""), *texts)))}
 
 
 def secret_names(environ: Mapping[str, str]) -> list[str]:

@@ -13,7 +13,7 @@ import sys
 import threading
 from typing import IO, TYPE_CHECKING
 
-from left_windows import end_left
+from left_windows import end_left_windows
 from process_tree import KILL, adopt_orphans, end_descendants
 from rank_env import node
 from rank_processes import Stopper, await_orphans, exit_code, own_session, say
@@ -147,7 +147,7 @@ class Ranks:
         code = process.wait()
         if code == -KILL and not self._stopped:
             say(f"profile.py of rank {rank} was killed: its program goes on")
-            end_left(self._output, self._environ)
+            end_left_windows(self._output, self._environ)
             code = await_orphans({process.pid for process in self._processes})
         self._ends.put((rank, code))
 

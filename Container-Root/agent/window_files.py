@@ -153,21 +153,21 @@ def list_armed(folder: Path) -> list[str]:
 
     Without locks an agent that was killed counts as living.
     """
-    left = list_left(folder)
+    killed = list_killed_agents(folder)
     files = sorted(folder.glob("armed-*.json"))
-    return [name_armed(path) for path in files if path not in left and path.exists()]
+    return [name_armed(path) for path in files if path not in killed and path.exists()]
 
 
-def list_left(folder: Path) -> list[Path]:
+def list_killed_agents(folder: Path) -> list[Path]:
     """Return the files `armed-….json` whose agents were killed."""
-    return [path for path in sorted(folder.glob("armed-*.json")) if _is_left(path)]
+    return [path for path in sorted(folder.glob("armed-*.json")) if _is_of_killed(path)]
 
 
 def name_armed(path: Path) -> str:
     return path.name[len("armed-") : -len(".json")]
 
 
-def _is_left(path: Path) -> bool:
+def _is_of_killed(path: Path) -> bool:
     try:
         descriptor = os.open(str(path), os.O_RDWR | _NO_LINK)
     except FileNotFoundError:

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 import record_window
 import window_files
-from left_windows import end_left
+from left_windows import end_left_windows
 
 from tests.further import further
 from tests.unit.agent.test_record_windows import (
@@ -103,7 +103,7 @@ def test_marks_of_a_killed_agent_record_no_more(tmp_path: Path) -> None:
         window_files.tell_marks(folder, name, window_files.TRACE)
     held = window_files.lock(folder / f"armed-{lives}.json")
     assert held is not None
-    end_left(tmp_path, os.environ)
+    end_left_windows(tmp_path, os.environ)
     told = {name: (folder / f"marks-{name}").read_bytes()[0] for name in (here, there, lives)}
     assert told == {
         here: window_files.SLEEP,
