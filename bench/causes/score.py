@@ -255,11 +255,11 @@ def _predict(
 ) -> float | None:
     """The gain of a program's fix, which takes away all causes of these kinds that were found.
 
-    Where the first is no bound, bounds are left out: a fix of a pause leaves the launches.
+    Of bounds only the first finding counts: a fix of a pause leaves the launches, and one of a loop
+    of tiny kernels leaves those of the rest.
     """
-    causes = [finding for finding in diagnosis.findings if finding.kind in kinds]
-    if causes and not _is_bound(causes[0]):
-        causes = [cause for cause in causes if not _is_bound(cause)]
+    found = [finding for finding in diagnosis.findings if finding.kind in kinds]
+    causes = [*found[:1], *(cause for cause in found[1:] if not _is_bound(cause))]
     edits = [RULES[cause.kind].edit(cause) for cause in causes]
     replay = replay_parts([facts])
     known = [edit.apply for edit in edits if edit]

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gpu_profile.analysis.activity.activity import COMPUTE, SET
-from gpu_profile.analysis.activity.idle.stalls import LONG_GAP_NS
+from gpu_profile.analysis.arrays.memo import once_each
 from gpu_profile.analysis.arrays.types import Flags, IntArray
 from gpu_profile.analysis.replay.changes import (
     Apply,
@@ -17,14 +17,11 @@ from gpu_profile.analysis.replay.changes import (
     shorten,
 )
 from gpu_profile.analysis.replay.edits.calls import LATE_NS
-from gpu_profile.analysis.replay.rank.rank_graph import NONE
+from gpu_profile.analysis.replay.edits.launch_rows import find_launch_rows
 from gpu_profile.analysis.replay.run.run_graph import RunGraph
 from gpu_profile.analysis.replay.weights import Weights
 
-TINY_NS, TINY_RUN = 5_000, 6
-"""Loops over tensors launch six to hundreds of such kernels in a row. The layers of a model have
-tiny kernels, too, but between others: ResNet-50 has 471 a step, 12 of them in such rows, BERT 200
-and 8. What fuses the loop leaves the others."""
+TINY_NS = 5_000
 NARROW_NS = 20_000
 """A kernel of fewer blocks than the GPU has multiprocessors leaves the others idle. Up to this time
 it is tiny, too, if its work on all of them takes less than TINY_NS: a sort of 4,096 numbers has
@@ -52,27 +49,35 @@ def join_tiny_kernels(ranks: Sequence[int] = ()) -> Change:
 
 def _join_rows(ranks: Sequence[int], is_batched: bool) -> Apply:
     """Small kernels and fills of memory in a row: their launches take no time, and the first of a
-    row alone takes EMPTY_NS to begin and end. Batched, the others take their part of the GPU.
+    row alone takes EMPTY_NS to begin and end. Batched, the others take their part of the GPU, and
+    a loop of passes keeps one launch of each kernel.
     """
 
     def apply(graph: RunGraph, weights: Weights) -> Weights:
         tiny = choose_ops(graph, ranks) & _mark_tiny(graph, is_batched)
-        in_row, joined = _find_rows(graph, tiny)
+        rows = find_launch_rows(graph, tiny)
+        gone = ~rows.mark_batches(graph) if is_batched else np.ones(len(rows.calls), bool)
+        joined = _list_launched(graph, tiny, rows.calls[rows.mark_later() & gone])
         share = measure_shares(graph)[joined] if is_batched else 1.0
         weights = fuse_kernels(graph, weights, joined, share)
-        weights = _spare_pauses(graph, weights, np.unique(graph.ops.call[joined]).astype(np.int64))
-        return free_calls(graph, weights, in_row[~graph.calls.waits[in_row]])
+        paused = rows.list_short_pauses(graph, weights)
+        weights = shorten(graph, weights, graph.nodes.call_start[paused], weights.silent[paused])
+        return free_calls(graph, weights, rows.calls[gone & ~graph.calls.waits[rows.calls]])
 
     return apply
 
 
-def _spare_pauses(graph: RunGraph, weights: Weights, calls: IntArray) -> Weights:
-    """The host does not pause before these calls, behind others of their steps, for less than other
-    work takes.
-    """
-    step = graph.calls.step
-    calls = calls[(weights.silent[calls] < LONG_GAP_NS) & (step[calls] == step[calls - 1])]
-    return shorten(graph, weights, graph.nodes.call_start[calls], weights.silent[calls])
+@once_each
+def launches_loops(graph: RunGraph) -> bool:
+    """Whether most tiny kernels in rows are of loops, which a program can batch."""
+    return find_launch_rows(graph, choose_ops(graph) & _mark_tiny(graph, True)).are_loops(graph)
+
+
+def _list_launched(graph: RunGraph, chosen: Flags, calls: IntArray) -> IntArray:
+    """The chosen operations that these calls launch."""
+    launches = np.zeros(len(graph.calls.start) + 1, bool)  # the last cell is of NONE (-1)
+    launches[calls] = True
+    return np.flatnonzero(chosen & launches[graph.ops.call])
 
 
 def fuse_kernels(
@@ -101,30 +106,11 @@ def measure_shares(graph: RunGraph) -> NDArray[np.float64]:
     return np.where((share > 0) & (multiprocessors > 0), np.minimum(share, 1.0), 1.0)
 
 
-def _find_rows(graph: RunGraph, tiny: Flags) -> tuple[IntArray, IntArray]:
-    """(calls that launch only tiny kernels, in rows; the tiny kernels behind the first of each)."""
-    call, count = graph.ops.call, len(graph.calls.start)
-    launched = call != NONE
-    only_tiny = np.zeros(count, bool)
-    only_tiny[call[tiny & launched]] = True
-    only_tiny[call[~tiny & launched]] = False
-    launches = np.unique(call[launched]).astype(np.int64)
-    runs = mark_runs(only_tiny[launches], graph.calls.thread[launches].astype(np.int64))
-    later = np.zeros(count, bool)
-    later[launches[1:][runs[1:] & runs[:-1]]] = True
-    return launches[runs], np.flatnonzero(tiny & launched & later[call])
-
-
-def mark_runs(chosen: Flags, thread: IntArray) -> Flags:
-    """The chosen launches that stand with others in a row of TINY_RUN or more of one thread."""
-    changes = (chosen[1:] != chosen[:-1]) | (thread[1:] != thread[:-1])
-    run = np.cumsum(np.r_[False, changes][: len(chosen)], dtype=np.int32)
-    return np.asarray(chosen & (np.bincount(run) >= TINY_RUN)[run], np.bool_)
-
-
 def _describe_narrow_kernels(graph: RunGraph) -> str:
     """Evidence of the kernels that a batch runs side by side; "" without any."""
-    joined = _find_rows(graph, choose_ops(graph) & _mark_tiny(graph, True))[1]
+    tiny = choose_ops(graph) & _mark_tiny(graph, True)
+    rows = find_launch_rows(graph, tiny)
+    joined = _list_launched(graph, tiny, rows.calls[rows.mark_later()])
     narrow = joined[measure_shares(graph)[joined] < 1]
     if not len(narrow):
         return ""
@@ -132,5 +118,6 @@ def _describe_narrow_kernels(graph: RunGraph) -> str:
     return (
         f"{count:.0f} kernels a step in rows have fewer blocks than the GPU has multiprocessors "
         f"({graph.ranks[0].multiprocessors}): the cost is that of a batch, in which they run side "
-        "by side"
+        f"by side. At the least, those under {TINY_NS / 1e3:.0f} us are one kernel that does them "
+        "one after the other, as passes that need each other have to"
     )

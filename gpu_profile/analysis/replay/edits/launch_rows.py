@@ -1,0 +1,93 @@
+"""Rows of launches: those that follow each other on a thread, as the passes of a loop make them."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from gpu_profile.analysis.activity.idle.stalls import LONG_GAP_NS, LONG_GAP_SHARE
+from gpu_profile.analysis.arrays.types import Flags, IntArray
+from gpu_profile.analysis.replay.rank.rank_graph import NONE
+from gpu_profile.analysis.replay.run.run_graph import RunGraph
+from gpu_profile.analysis.replay.weights import Weights
+
+LEAST_ROW = 6
+"""Loops over tensors launch six to hundreds of tiny kernels in a row. The layers of a model have
+tiny kernels, too, but between others: ResNet-50 has 471 a step, 12 of them in such rows, BERT 200
+and 8. What fuses the loop leaves the others."""
+
+HALF = 0.5
+
+
+@dataclass(frozen=True, eq=False)
+class LaunchRows:
+    """`calls` launch in rows. `part` is the number of the row's part in one step, by call."""
+
+    calls: IntArray
+    part: IntArray
+
+    def mark_later(self) -> Flags:
+        """A mask of the calls that are not the first of their part."""
+        return np.asarray(np.r_[False, self.part[1:] == self.part[:-1]][: len(self.part)], np.bool_)
+
+    def mark_batches(self, graph: RunGraph) -> Flags:
+        """A mask of the calls that a batch of the passes of a loop makes: the first of each kernel,
+        where a part holds LEAST_ROW passes or more.
+
+        A part with fewer may be within a pass. Where twelve requests have an adapter of three
+        kernels each, a batch launches 3 kernels in place of 36.
+        """
+        is_first = self._mark_kernels(graph)
+        passes = np.bincount(self.part) / np.maximum(np.bincount(self.part, is_first), 1)
+        return np.asarray(is_first & (passes >= LEAST_ROW)[self.part], np.bool_)
+
+    def _mark_kernels(self, graph: RunGraph) -> Flags:
+        """A mask of the calls that are the first of a part to launch their kernel."""
+        launched = graph.ops.call != NONE
+        name = np.zeros(len(graph.calls.start), np.int64)
+        name[graph.ops.call[launched]] = graph.ops.name[launched]
+        kernel = self.part * len(graph.names) + name[self.calls]
+        is_first = np.zeros(len(self.calls), bool)
+        is_first[np.unique(kernel, return_index=True)[1]] = True
+        return is_first
+
+    def are_loops(self, graph: RunGraph) -> bool:
+        """Whether half of the calls or more are of loops: a program can batch these."""
+        in_loop = np.bincount(self.part, self.mark_batches(graph)) > 0
+        return bool(len(self.part)) and float(in_loop[self.part].mean()) >= HALF
+
+    def list_short_pauses(self, graph: RunGraph, weights: Weights) -> IntArray:
+        """The calls of rows behind a pause that is shorter than other work takes, or than
+        LONG_GAP_SHARE of its part: an optimizer of 576 tensors works 3.5 ms on their list before it
+        launches anything.
+        """
+        begin, end = graph.calls.start[self.calls], graph.calls.end[self.calls]
+        later = self.mark_later()
+        time = np.bincount(self.part, weights=end * _mark_last(later) - begin * ~later)
+        most = np.maximum(LONG_GAP_NS, LONG_GAP_SHARE * time)[self.part]
+        return np.asarray(self.calls[later & (weights.silent[self.calls] < most)], np.int64)
+
+
+def _mark_last(later: Flags) -> Flags:
+    return np.asarray(~np.r_[later[1:], False][: len(later)], np.bool_)
+
+
+def find_launch_rows(graph: RunGraph, chosen: Flags) -> LaunchRows:
+    """The rows of the calls that launch only the `chosen` operations."""
+    call, count = graph.ops.call, len(graph.calls.start)
+    launched = call != NONE
+    only_chosen = np.zeros(count, bool)
+    only_chosen[call[chosen & launched]] = True
+    only_chosen[call[~chosen & launched]] = False
+    launches = np.unique(call[launched]).astype(np.int64)
+    thread, step = graph.calls.thread[launches], graph.calls.step[launches]
+    in_row = mark_runs(only_chosen[launches], thread.astype(np.int64))
+    changes = (np.diff(in_row) != 0) | (np.diff(thread) != 0) | (np.diff(step) != 0)
+    part = np.cumsum(np.r_[False, changes][: len(launches)], dtype=np.int64)
+    return LaunchRows(launches[in_row], part[in_row])
+
+
+def mark_runs(chosen: Flags, thread: IntArray) -> Flags:
+    """The chosen launches that stand with others in a row of LEAST_ROW or more of one thread."""
+    changes = (chosen[1:] != chosen[:-1]) | (thread[1:] != thread[:-1])
+    run = np.cumsum(np.r_[False, changes][: len(chosen)], dtype=np.int32)
+    return np.asarray(chosen & (np.bincount(run) >= LEAST_ROW)[run], np.bool_)

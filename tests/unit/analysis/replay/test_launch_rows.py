@@ -1,0 +1,28 @@
+"""Rows of launches: the passes of loops, and short pauses in them."""
+
+import pytest
+
+from gpu_profile.analysis.replay.edits.launch_rows import find_launch_rows
+from gpu_profile.analysis.replay.weights import Weights
+from tests.unit.analysis.replay.small_runs import Call, Op, join, make_rank
+
+
+@pytest.mark.parametrize(
+    ("pause_ms", "place", "spared"), [(3, 4, True), (5, 4, False), (3, 0, False)]
+)
+def test_a_pause_that_is_short_beside_its_row_belongs_to_it(
+    pause_ms: int, place: int, spared: bool
+) -> None:
+    """Twenty launches of 2 ms make a part of 40 to 45 ms. A pause before it is between steps."""
+    calls, ops, now = list[Call](), list[Op](), 0
+    for step in range(3):
+        for number in range(20):
+            silent = 1_000_000 * pause_ms if number == place else 0
+            now += silent
+            calls.append(Call(now, now + 2_000_000, step, silent=silent))
+            ops.append(Op(now + 2_001_000, now + 2_003_000, len(ops), step))
+            now += 2_000_000
+    graph = join(make_rank(calls, ops))
+    rows = find_launch_rows(graph, graph.live)
+    paused = set(rows.list_short_pauses(graph, Weights.of(graph)).tolist())
+    assert [20 * step + place in paused for step in range(3)] == [spared] * 3
