@@ -165,7 +165,7 @@ def _make_table(parts: Sequence[DiagnosedReport]) -> Table:
     return judge_run(parts).to_table()
 
 
-FINDINGS = Analysis("findings", collect_report_facts, _make_table)
+FINDINGS = Analysis("findings", collect_report_facts, _make_table, takes_long=True)
 
 
 def _leave_explained(findings: Sequence[Finding]) -> list[Finding]:

@@ -9,11 +9,12 @@ import gc
 import os
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from multiprocessing import active_children, parent_process
 from pathlib import Path
 
@@ -64,7 +65,7 @@ def collect_partials(
 
     With `workers` 0 there is one worker for each core; `spares_memory` bounds them by memory too.
     """
-    works = [Work(source, tuple(analyses), not spares_memory) for source in sources]
+    works = [Work(source, tuple(analyses)) for source in sources]
     notify = _make_patient(notify)
     if scheduler:
         from gpu_profile.analysis.multi_report.dask_cluster import on_cluster
@@ -76,7 +77,7 @@ def collect_partials(
             _log_answer(work.do(), index + 1, len(works), notify)
             for index, work in enumerate(works)
         ]
-    return _in_processes(works, workers, notify)
+    return _in_processes(works, partial(_do_work, forks=not spares_memory), workers, notify)
 
 
 def merge_answers(
@@ -98,20 +99,27 @@ def merge_answers(
     return Analysed(tables, refused)
 
 
-def _in_processes(works: Sequence[Work], workers: int, notify: Notify) -> list[Answer]:
+def _in_processes(
+    works: Sequence[Work], do: Callable[[Work], Answer], workers: int, notify: Notify
+) -> list[Answer]:
     """Run the works in a pool of processes, up to TRIES times.
 
     A worker that dies (out of memory, killed) breaks the whole pool. The works that it and the
     others had begun run again in a new pool; the last time each work has a pool of its own.
     """
     answers: dict[int, Answer] = {}
+
+    def report() -> None:
+        notify(f"{len(answers)} of {len(works)} reports read")
+
     for attempt in range(TRIES):
         missing = [index for index in range(len(works)) if index not in answers]
         if not missing:
             break
         last = attempt == TRIES - 1
         for group in [[index] for index in missing] if last else [missing]:
-            _pool_round(works, group, min(workers, len(group)), answers, notify)
+            tasks = {index: partial(do, works[index]) for index in group}
+            _pool_round(tasks, min(workers, len(group)), answers, report)
     hint = "It may need more memory than there is; read it alone, or with --scheduler"
     for index in range(len(works)):
         died = ReportError(f"reading {works[index].source.place} killed its worker", hint)
@@ -120,24 +128,23 @@ def _in_processes(works: Sequence[Work], workers: int, notify: Notify) -> list[A
 
 
 def _pool_round(
-    works: Sequence[Work],
-    group: list[int],
+    tasks: Mapping[int, Callable[[], Answer]],
     workers: int,
     answers: dict[int, Answer],
-    notify: Notify,
+    report: Callable[[], None],
 ) -> None:
     with ProcessPoolExecutor(
         workers, mp_context=make_worker_context(), initializer=_start_worker, initargs=(workers,)
     ) as pool:
         futures: dict[Future[Answer], int] = {}
         try:
-            futures = {pool.submit(_do_work, works[index]): index for index in group}
+            futures = {pool.submit(task): index for index, task in tasks.items()}
             pending = set(futures)
             while pending:
                 done, pending = wait(pending, _SLICE_S, FIRST_COMPLETED)
                 for future in done:
                     answers[futures[future]] = future.result()
-                notify(f"{len(answers)} of {len(works)} reports read")
+                report()
         except BrokenProcessPool:
             _keep_finished(futures, answers)
         except BaseException:
@@ -168,11 +175,11 @@ def _start_worker(workers: int) -> None:
         library.prctl(PR_SET_THP_DISABLE, 1, 0, 0, 0)
 
 
-def _do_work(work: Work) -> Answer:
+def _do_work(work: Work, forks: bool) -> Answer:
     """Return what the report before has freed: the next one would fill only a part of its holes."""
     with suppress(OSError, AttributeError):  # not glibc
         ctypes.CDLL(None).malloc_trim(0)
-    return work.do()
+    return work.do(forks and threads.COUNT > 1)
 
 
 def _end_with_parent() -> None:

@@ -3,11 +3,12 @@
 import traceback
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
 from gpu_profile.analysis.kineto.source import describe_source
-from gpu_profile.analysis.store import threads
+from gpu_profile.analysis.multi_report.forked_copy import CAN_FORK, ForkedCopy
 from gpu_profile.analysis.store.database import Database
 from gpu_profile.analysis.store.files.gzip_file import MOST_BYTES
 from gpu_profile.analysis.store.files.open_report import open_report
@@ -51,31 +52,43 @@ class ReportSource:
 
 @dataclass(frozen=True)
 class Work:
-    """The task of analysing one report; picklable.
-
-    `at_once`: threads share the analyses. A page of 8 reports takes 1 to 11 % less time on 16
-    cores, and a worker 515 MB in place of 470.
-    """
+    """The task of analysing one report; picklable."""
 
     source: ReportSource
     analyses: tuple[Analysis, ...]
-    at_once: bool = False
 
-    def do(self) -> Answer:
+    def do(self, forks: bool = False) -> Answer:
         """The partial of every analysis, with the report opened once; an error is returned, not
-        raised.
+        raised. `forks`: an analysis that takes long has a process of its own.
         """
-        return read_one(self.source.place, self._partials, self.source.most_bytes)
+        collect = partial(self._partials, forks=forks and CAN_FORK)
+        return read_one(self.source.place, collect, self.source.most_bytes)
 
-    def _partials(self, database: Database) -> Partials:
-        def collect(analysis: Analysis) -> object:
-            return analysis.partial(database, self.source.scope)
-
+    def _partials(self, database: Database, forks: bool) -> Partials:
         # The first one loads what the others read too.
-        partials = Partials(map(collect, self.analyses[:1]))
-        partials += (threads.map_ahead if self.at_once else map)(collect, self.analyses[1:])
-        partials.notes = (*database.notes, *describe_source(database))
+        found = {0: self._collect(0, database)}
+        copies = {
+            index: ForkedCopy(partial(self._collect_in_copy, index, database))
+            for index, analysis in enumerate(self.analyses[1:], 1)
+            if forks and analysis.takes_long and database.can_fork
+        }
+        for index in range(1, len(self.analyses)):
+            if index not in copies:
+                found[index] = self._collect(index, database)
+        notes = {*database.notes}
+        for index, copy in copies.items():
+            found[index], of_copy = copy.result()
+            notes.update(of_copy)
+        partials = Partials(found[index] for index in range(len(self.analyses)))
+        partials.notes = (*sorted(notes), *describe_source(database))
         return partials
+
+    def _collect(self, index: int, database: Database) -> object:
+        return self.analyses[index].partial(database, self.source.scope)
+
+    def _collect_in_copy(self, index: int, database: Database) -> tuple[object, tuple[str, ...]]:
+        database.reopen()
+        return self._collect(index, database), database.notes
 
 
 def read_one(

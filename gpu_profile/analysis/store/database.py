@@ -73,6 +73,15 @@ class Database(Closing):
         """Release the file (and the unpacked copy of a .gz)."""
         self._store.close()
 
+    @property
+    def can_fork(self) -> bool:
+        """Whether a forked copy of this process can read on after reopen()."""
+        return self._store.can_fork
+
+    def reopen(self) -> None:
+        """Open the report again, in a forked copy of the process that opened it."""
+        self._store.reopen()
+
     def has(self, table: str, *columns: str) -> bool:
         """Whether the table exists and has all of these columns.
 

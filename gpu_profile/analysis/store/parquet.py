@@ -15,6 +15,8 @@ from gpu_profile.errors import ReportError, ToolError
 class ParquetStore:
     """The same methods as SqliteStore, with pyarrow, which is not one of our dependencies."""
 
+    can_fork = False  # pyarrow reads in threads, which a copy has not
+
     def __init__(self, path: Path) -> None:
         self.path = path
         self.notes: list[str] = []
@@ -35,6 +37,9 @@ class ParquetStore:
 
     def close(self) -> None:
         """Do nothing: no file stays open between two reads."""
+
+    def reopen(self) -> None:
+        """Do nothing, as close()."""
 
     def count(self, table: str) -> int:
         return int(self._parquet.read_metadata(self._files[table]).num_rows)

@@ -12,12 +12,14 @@ class Store(Protocol):
     """The methods that a form of export must have.
 
     `tables` maps the name of a table to the names of its columns. `notes` are lines about values
-    that are changed when read, such as "names longer than 65,536 characters are cut".
+    that are changed when read, such as "names longer than 65,536 characters are cut". `can_fork`:
+    a forked copy of the process can read on after reopen().
     """
 
     path: Path
     tables: dict[str, tuple[str, ...]]
     notes: list[str]
+    can_fork: bool
 
     def check_table(self, table: str) -> None: ...
 
@@ -32,6 +34,8 @@ class Store(Protocol):
     def parts(
         self, table: str, columns: Sequence[str], only: Mapping[str, Iterable[int]]
     ) -> Iterator[list[IntArray]]: ...
+
+    def reopen(self) -> None: ...
 
     def rows(
         self, table: str, columns: Sequence[str], only: Mapping[str, Iterable[int]]

@@ -57,7 +57,8 @@ class Analysis:
     merge([partial(report)]) is the table of one report; merge([]) has no rows. `by` are the
     supported groupings (Scope.by) besides "". `doc` says what the table shows, on one line.
     `is_of_part`: it needs Scope.between. `claims`: "measured" for counts and sums of what was
-    recorded, otherwise "derived: " and what is.
+    recorded, otherwise "derived: " and what is. `takes_long`: a process of its own computes it
+    where a core is free.
     """
 
     name: str
@@ -67,6 +68,7 @@ class Analysis:
     doc: str = ""
     is_of_part: bool = False
     claims: str = "measured"
+    takes_long: bool = False
 
     def table(self, *databases: Database, scope: Scope | None = None) -> Table:
         """Run the analysis in this process: for one report, a test or a notebook."""

@@ -42,6 +42,8 @@ class TableInfo:
 class SqliteStore:
     """The tables of one file. Opening checks the file and raises ReportError with the reason."""
 
+    can_fork = True
+
     def __init__(self, path: Path, most_bytes: int = MOST_BYTES) -> None:
         self.path = path
         self.notes: list[str] = []
@@ -63,11 +65,22 @@ class SqliteStore:
             opened.callback(temporary.cleanup)
             plain = extract_gzip(path, Path(temporary.name), most_bytes)
         check_file(plain, path)
-        self._connection = opened.enter_context(closing(_connect(plain)))
-        _prepare_connection(self._connection, self.notes)
+        self._file = plain
+        self._connection = opened.enter_context(closing(self._connect()))
         self._pages = PageReader(plain, int(self._fetch_row("PRAGMA page_count")[0]))
         self._pages.count(SCHEMA_ROOT)
         self._infos = self._probe()
+
+    def _connect(self) -> sqlite3.Connection:
+        connection = _connect(self._file)
+        _prepare_connection(connection, self.notes)
+        return connection
+
+    def reopen(self) -> None:
+        """Use a connection of this process, and leave the inherited one open as it is:
+        https://www.sqlite.org/howtocorrupt.html#_carrying_an_open_database_connection_across_a_fork_
+        """
+        self._connection = self._connect()
 
     def close(self) -> None:
         self._opened.close()
