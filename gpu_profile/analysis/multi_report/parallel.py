@@ -66,7 +66,7 @@ def collect_partials(
     With `workers` 0 there is one worker for each core; `spares_memory` bounds them by memory too.
     """
     works = [Work(source, tuple(analyses)) for source in sources]
-    notify = _make_patient(notify)
+    notify = make_patient(notify)
     if scheduler:
         from gpu_profile.analysis.multi_report.dask_cluster import on_cluster
 
@@ -77,7 +77,7 @@ def collect_partials(
             _log_answer(work.do(), index + 1, len(works), notify)
             for index, work in enumerate(works)
         ]
-    return _in_processes(works, partial(_do_work, forks=not spares_memory), workers, notify)
+    return _in_processes(works, partial(do_work, forks=not spares_memory), workers, notify)
 
 
 def merge_answers(
@@ -133,9 +133,7 @@ def _pool_round(
     answers: dict[int, Answer],
     report: Callable[[], None],
 ) -> None:
-    with ProcessPoolExecutor(
-        workers, mp_context=make_worker_context(), initializer=_start_worker, initargs=(workers,)
-    ) as pool:
+    with make_pool(workers, workers) as pool:
         futures: dict[Future[Answer], int] = {}
         try:
             futures = {pool.submit(task): index for index, task in tasks.items()}
@@ -148,10 +146,24 @@ def _pool_round(
         except BrokenProcessPool:
             _keep_finished(futures, answers)
         except BaseException:
-            pool.shutdown(wait=False, cancel_futures=True)
-            for worker in active_children():  # SIGTERM reached this process only
-                worker.terminate()
+            terminate_workers(pool)
             raise
+
+
+def make_pool(processes: int, workers: int) -> ProcessPoolExecutor:
+    """A pool of so many processes, of all `workers` that share the cores."""
+    context = make_worker_context()
+    return ProcessPoolExecutor(
+        processes, mp_context=context, initializer=_start_worker, initargs=(workers,)
+    )
+
+
+def terminate_workers(*pools: ProcessPoolExecutor) -> None:
+    """End the workers after SIGTERM, which reached this process only."""
+    for pool in pools:
+        pool.shutdown(wait=False, cancel_futures=True)
+    for worker in active_children():
+        worker.terminate()
 
 
 def _start_worker(workers: int) -> None:
@@ -175,11 +187,11 @@ def _start_worker(workers: int) -> None:
         library.prctl(PR_SET_THP_DISABLE, 1, 0, 0, 0)
 
 
-def _do_work(work: Work, forks: bool) -> Answer:
+def do_work(work: Work, forks: bool, keeps: bool = False) -> Answer:
     """Return what the report before has freed: the next one would fill only a part of its holes."""
     with suppress(OSError, AttributeError):  # not glibc
         ctypes.CDLL(None).malloc_trim(0)
-    return work.do(forks and threads.COUNT > 1)
+    return work.do(forks and threads.COUNT > 1, keeps)
 
 
 def _end_with_parent() -> None:
@@ -197,7 +209,7 @@ def _keep_finished(futures: Mapping[Future[Answer], int], answers: dict[int, Ans
             answers[index] = future.result()
 
 
-def _make_patient(notify: Notify) -> Notify:
+def make_patient(notify: Notify) -> Notify:
     """Wrap `notify` so that lines in the first two seconds (QUIET_S) are dropped, and repeated
     ones, each of which would be a line of its own where no terminal is.
     """
@@ -215,6 +227,11 @@ def _make_patient(notify: Notify) -> Notify:
 def _log_answer(answer: Answer, done: int, total: int, notify: Notify) -> Answer:
     notify(f"{done} of {total} reports read")
     return answer
+
+
+def has_core_for_each(sources: Sequence[ReportSource]) -> bool:
+    """Whether each of several reports has a worker of its own."""
+    return 1 < len(sources) == _choose_workers(sources, spares_memory=False)
 
 
 def _choose_workers(sources: Sequence[ReportSource], spares_memory: bool) -> int:

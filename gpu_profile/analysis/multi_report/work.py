@@ -1,7 +1,8 @@
 """The task of reading one report, in this process, in a pool, or on a Dask worker."""
 
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -17,9 +18,13 @@ from gpu_profile.errors import GpuProfileError, ReportError
 
 Result = TypeVar("Result")
 Notify = Callable[[str], None]
+Opened = tuple[ExitStack, Database]
 
 CRAFTED_VALUES = (ArithmeticError, LookupError, TypeError, ValueError, RecursionError)
 """Exceptions that values in a crafted report can cause, e.g. a text as the number of a GPU."""
+
+
+_kept: dict[str, Opened] = {}
 
 
 class Partials(list[Any]):
@@ -57,12 +62,13 @@ class Work:
     source: ReportSource
     analyses: tuple[Analysis, ...]
 
-    def do(self, forks: bool = False) -> Answer:
+    def do(self, forks: bool = False, keeps: bool = False) -> Answer:
         """The partial of every analysis, with the report opened once; an error is returned, not
-        raised. `forks`: an analysis that takes long has a process of its own.
+        raised. `forks`: an analysis that takes long has a process of its own. `keeps`: the report
+        stays open for the next work of this process.
         """
         collect = partial(self._partials, forks=forks and CAN_FORK)
-        return read_one(self.source.place, collect, self.source.most_bytes)
+        return read_one(self.source.place, collect, self.source.most_bytes, keeps)
 
     def _partials(self, database: Database, forks: bool) -> Partials:
         # The first one loads what the others read too.
@@ -92,11 +98,14 @@ class Work:
 
 
 def read_one(
-    place: str, function: Callable[[Database], Result], most_bytes: int = MOST_BYTES
+    place: str,
+    function: Callable[[Database], Result],
+    most_bytes: int = MOST_BYTES,
+    keeps: bool = False,
 ) -> Result | GpuProfileError:
     """The result of the function for one report, or the error if the report cannot be read."""
     try:
-        with open_report(place, most_bytes) as database:
+        with _open_kept(place, most_bytes, keeps) as database:
             return function(database)
     except GpuProfileError as error:
         return error
@@ -105,6 +114,21 @@ def read_one(
         return ReportError(f"{place} does not fit into memory", hint)
     except CRAFTED_VALUES as error:
         return _refusal(place, error)
+
+
+@contextmanager
+def _open_kept(place: str, most_bytes: int, keeps: bool) -> Iterator[Database]:
+    """The report that an earlier work has kept open, or as open_report()."""
+    opened, database = _kept.pop(place) if place in _kept else _open(place, most_bytes)
+    with opened:
+        yield database
+        if keeps:
+            _kept[place] = opened.pop_all(), database
+
+
+def _open(place: str, most_bytes: int) -> Opened:
+    opened = ExitStack()
+    return opened, opened.enter_context(open_report(place, most_bytes))
 
 
 def _refusal(place: str, error: Exception) -> ReportError:

@@ -9,9 +9,10 @@ from gpu_profile.analysis.findings.diagnose import FINDINGS, judge_run
 from gpu_profile.analysis.findings.diagnosed_report import replay_parts
 from gpu_profile.analysis.findings.diagnosis import Diagnosis
 from gpu_profile.analysis.multi_report.omissions import tell_omissions
-from gpu_profile.analysis.multi_report.parallel import collect_partials, merge_answers
+from gpu_profile.analysis.multi_report.parallel import merge_answers
+from gpu_profile.analysis.multi_report.readers import Readers
 from gpu_profile.analysis.multi_report.work import Answer, Notify, Partials, ReportSource
-from gpu_profile.analysis.page.events import budget_of, join_pictures
+from gpu_profile.analysis.page.events import budget_of, join_pictures, keep_columns
 from gpu_profile.analysis.page.html_text import FOLDED, SHOWN, PageData, render_page
 from gpu_profile.analysis.page.path_rows import draw_path
 from gpu_profile.analysis.page.sections.collectives import comm_sizes
@@ -43,24 +44,22 @@ def write_page(
     known: Mapping[str, str] | None = None,
     redactor: Redactor | None = None,
     clock_error_ns: int = 0,
-    scheduler: str = "",
-    workers: int = 0,
+    readers: Readers | None = None,
     notify: Callable[[str], None] = lambda line: None,
     tell_findings: Callable[[Diagnosis], None] = lambda diagnosis: None,
     cost: str = "",
     control_ms: float = 0.0,
     drilled: Mapping[str, str] | None = None,
 ) -> Table:
-    """Read the reports (see parallel.collect_partials), write the page, and return its summary.
+    """Read the reports, by the `readers` that opened them, write the page, return its summary.
 
     `known`: facts of the run by name. `cost`: the cost of tracing, of runs.baseline's
     describe_cost(); `control_ms`: as of judge_run(). `tell_findings` gets the diagnosis. `drilled`:
     what ncu said of kernels, by name. Names and facts are redacted by `redactor`. A report that
     cannot be read is named by `notify` and on the page. If none can be read, its error is raised.
     """
-    answers = collect_partials(
-        sources, page_analyses(len(sources)), scheduler=scheduler, workers=workers, notify=notify
-    )
+    read_again = (readers or make_readers()).read_again
+    answers = read_again(sources, page_analyses(len(sources)), notify)
     tables, refused = _tables(sources, answers, notify)
     read = [answer for answer in answers if isinstance(answer, list)]
     replay = replay_parts([answer[1] for answer in read], clock_error_ns)
@@ -75,6 +74,11 @@ def write_page(
     html = text.encode(errors="replace")  # a file's name may be no UTF-8
     write_atomically(output, html)
     return _summarise_page(output, data, len(html))
+
+
+def make_readers(scheduler: str = "") -> Readers:
+    """What opens and reads the reports of a page."""
+    return Readers(Analysis("columns", keep_columns, _no_table), scheduler)
 
 
 def _page_data(

@@ -95,14 +95,19 @@ class RankPicture:
 
 def draw_pictures(database: Database, scope: Scope, budget: Budget) -> list[RankPicture]:
     """One picture for each rank of the report; they share its budget."""
-    for table, columns in _AGAIN.items():
-        database.keep(table, *columns)
+    keep_columns(database, scope)
     ranks = activities_of(database, scope)
     for table, columns in _ONCE.items():
         database.forget(table, *columns)
     share = Budget(budget.events // max(1, len(ranks)), budget.bins // max(1, len(ranks)))
     stacks = load_stacks(database) if ranks else ()
     return [_draw_picture(activity, stacks, scope.offset_ns, share) for activity in ranks]
+
+
+def keep_columns(database: Database, _scope: Scope) -> None:
+    """Read what the page's parts read again."""
+    for table, columns in _AGAIN.items():
+        database.keep(table, *columns)
 
 
 def _draw_picture(

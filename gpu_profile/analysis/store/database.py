@@ -180,6 +180,8 @@ class Database(Closing):
         arrays.
         """
         columns_present = [name for name in columns if self.has(table, name)]
+        if self._kept.get(table, {}).keys() >= {*columns_present}:
+            return
         arrays = self._store.integers(table, columns_present, {}) if columns_present else []
         for array in arrays:
             # Each later load() gives the same arrays.

@@ -7,6 +7,7 @@ from typing import Any
 from gpu_profile.analysis.multi_report.omissions import readable, tell_notes_once
 from gpu_profile.analysis.multi_report.one_run import find_contradiction
 from gpu_profile.analysis.multi_report.parallel import collect_partials
+from gpu_profile.analysis.multi_report.readers import Readers
 from gpu_profile.analysis.multi_report.survey import SURVEY, SURVEY_ALONE, ReportSet, run_of
 from gpu_profile.analysis.multi_report.work import Notify, Partials, ReportSource
 from gpu_profile.analysis.tables.analysis import Analysis
@@ -78,16 +79,22 @@ def open_reports(
     complete: bool = False,
     workers: int = 0,
     together: bool = False,
+    readers: Readers | None = None,
 ) -> Reading:
     """Read the ranks and clocks of a run's reports. Unreadable reports are named and left out.
 
     `by` is the grouping of tables ("rank", "device", "stream"), `window` the number of one window,
-    0 for all. Raises the error of the only report, or of any with `complete`; ReportError if no
-    report is of the window, and unless `together` if the reports prove to be of more than one run.
+    0 for all. `readers`, if given, read. Raises the error of the only report, or of any with
+    `complete`; ReportError if no report is of the window, and unless `together` if the reports
+    prove to be of more than one run.
     """
     notify = tell_notes_once(notify)
     kind = SURVEY if len(sources) > 1 else SURVEY_ALONE
-    answers = collect_partials(sources, [kind], scheduler=scheduler, workers=workers, notify=notify)
+    answers = (
+        readers.read_first(sources, [kind], notify)
+        if readers
+        else collect_partials(sources, [kind], scheduler=scheduler, workers=workers, notify=notify)
+    )
     pairs = _select_window(readable(sources, answers, notify, complete=complete), window)
     if not together and (why := find_contradiction([answer[0].evidence for _, answer in pairs])):
         raise ReportError(why, _ONE_RUN if complete else f"{_ONE_RUN}; {_TOGETHER}")

@@ -37,10 +37,11 @@ def save_page(
     tell_findings: Callable[[Diagnosis], None] = lambda diagnosis: None,
 ) -> Table:
     """Read the chosen reports and write their page (see page.write_page)."""
-    from gpu_profile.analysis.page import write_page  # slow imports, only for the page
+    from gpu_profile.analysis.page import make_readers, write_page  # slow, only for the page
     from gpu_profile.drill.drilled import read_remarks
 
-    read = open_reading(choice, settings)
+    readers = make_readers(choice.scheduler)
+    read = open_reading(choice, settings, readers=readers)
     place = None if choice.report else find_directory(choice.run, settings)
     facts = _read_run_facts(place) if place else {}
     return write_page(
@@ -49,7 +50,7 @@ def save_page(
         title=facts.get("run", "GPU profile"),
         known=facts,
         clock_error_ns=read.run.alignment.residual_ns or 0,
-        scheduler=read.scheduler,
+        readers=readers,
         notify=Progress().say,
         tell_findings=tell_findings,
         cost=describe_tracing_cost(choice, settings),

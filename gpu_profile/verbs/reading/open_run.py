@@ -3,6 +3,7 @@
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from gpu_profile.analysis.multi_report.readers import Readers
 from gpu_profile.analysis.multi_report.work import ReportSource
 from gpu_profile.analysis.store.files.open_report import find_behind, is_url
 from gpu_profile.analysis.store.files.temporary import sweep
@@ -46,9 +47,14 @@ class ReportChoice:
 
 
 def open_reading(
-    choice: ReportChoice, settings: Settings, *, by: str = "", complete: bool = False
+    choice: ReportChoice,
+    settings: Settings,
+    *,
+    by: str = "",
+    complete: bool = False,
+    readers: Readers | None = None,
 ) -> Reading:
-    """Open the chosen reports. Unreadable ones are named and left out.
+    """Open the chosen reports, by `readers` if given. Unreadable ones are named and left out.
 
     Raises the error of the only report, or of any with `complete`.
     """
@@ -64,6 +70,7 @@ def open_reading(
         scheduler=choice.scheduler,
         complete=complete,
         together=choice.together,
+        readers=readers,
     )
     # A verb that reads a run for the second time, as profile does with --stats, leaves them out.
     notes = (*reading.run.notes(), baseline.describe_cost_of(Path(sources[0].place).parent))

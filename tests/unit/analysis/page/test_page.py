@@ -70,7 +70,7 @@ class Checked(HTMLParser):
 @pytest.fixture(scope="module")
 def html(tmp_path_factory: pytest.TempPathFactory) -> str:
     output = tmp_path_factory.mktemp("page") / "run.html"
-    write_page([ReportSource(str(ALL))], output, workers=1, known={"Run": "train-1", "Nothing": ""})
+    write_page([ReportSource(str(ALL))], output, known={"Run": "train-1", "Nothing": ""})
     return output.read_text(encoding="utf-8")
 
 
