@@ -29,6 +29,11 @@ class Readers:
         self._scheduler = scheduler
         self._pools: dict[str, ProcessPoolExecutor] = {}
 
+    @property
+    def has_workers(self) -> bool:
+        """Whether processes read, one for each report."""
+        return bool(self._pools)
+
     def read_first(
         self, sources: Sequence[ReportSource], analyses: Sequence[Analysis], notify: Notify
     ) -> list[Answer]:

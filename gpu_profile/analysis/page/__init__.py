@@ -8,12 +8,20 @@ from pathlib import Path
 from gpu_profile.analysis.findings.diagnose import FINDINGS, judge_run
 from gpu_profile.analysis.findings.diagnosed_report import replay_parts
 from gpu_profile.analysis.findings.diagnosis import Diagnosis
+from gpu_profile.analysis.multi_report.forked_copy import CAN_FORK, ForkedCopy
 from gpu_profile.analysis.multi_report.omissions import tell_omissions
 from gpu_profile.analysis.multi_report.parallel import merge_answers
 from gpu_profile.analysis.multi_report.readers import Readers
 from gpu_profile.analysis.multi_report.work import Answer, Notify, Partials, ReportSource
 from gpu_profile.analysis.page.events import budget_of, join_pictures, keep_columns
-from gpu_profile.analysis.page.html_text import FOLDED, SHOWN, PageData, render_page
+from gpu_profile.analysis.page.html_text import (
+    FOLDED,
+    SHOWN,
+    PageData,
+    redact_name,
+    redact_table,
+    render_page,
+)
 from gpu_profile.analysis.page.path_rows import draw_path
 from gpu_profile.analysis.page.sections.collectives import comm_sizes
 from gpu_profile.analysis.page.sections.flame import flame_part
@@ -21,7 +29,7 @@ from gpu_profile.analysis.page.sections.gpu_counters import counters_part
 from gpu_profile.analysis.page.sections.host_side import all_pictures
 from gpu_profile.analysis.page.sections.modules import modules_part
 from gpu_profile.analysis.page.sections.report_facts import report_facts, run_facts
-from gpu_profile.analysis.page.timeline_data import waits_of
+from gpu_profile.analysis.page.timeline_data import Edges, timeline_data, waits_of
 from gpu_profile.analysis.replay.run_replay import Replay
 from gpu_profile.analysis.scrub.redactor import Redactor
 from gpu_profile.analysis.tables.analysis import Analysis
@@ -58,22 +66,25 @@ def write_page(
     what ncu said of kernels, by name. Names and facts are redacted by `redactor`. A report that
     cannot be read is named by `notify` and on the page. If none can be read, its error is raised.
     """
-    read_again = (readers or make_readers()).read_again
-    answers = read_again(sources, page_analyses(len(sources)), notify)
-    tables, refused = _tables(sources, answers, notify)
+    readers, redactor = readers or make_readers(), redactor or Redactor()
+    answers = readers.read_again(sources, page_analyses(len(sources)), notify)
     read = [answer for answer in answers if isinstance(answer, list)]
-    replay = replay_parts([answer[1] for answer in read], clock_error_ns)
-    judged = judge_run([answer[1] for answer in read], clock_error_ns, control_ms, replay)
-    run_diagnosis = judged.with_cost(cost)
-    tell_findings(run_diagnosis)
-    data = _page_data(read, tables, run_diagnosis, clock_error_ns, replay)
+    parts = [answer[1] for answer in read]
+    replay = replay_parts(parts, clock_error_ns) if parts else ""
+    judge = partial(judge_run, parts, clock_error_ns, control_ms, replay)
+    # The findings take as long as all other parts: half of what follows.
+    judged = ForkedCopy(judge).result if parts and readers.has_workers and CAN_FORK else judge
+    tables, refused = _tables(sources, answers, notify)
     windows = next((source.scope.edges for source in sources if source.scope.edges), ())
+    data = _page_data(read, tables, clock_error_ns, replay, redactor, windows)
+    diagnosis = judged().with_cost(cost)
+    tell_findings(diagnosis)
     facts = {**(known or {}), **data.facts}
-    data = replace(data, title=title, facts=facts, refused=refused, windows=windows)
-    text = render_page(replace(data, redactor=redactor or Redactor(), drilled=drilled or {}))
+    data = replace(data, title=title, facts=facts, refused=refused, drilled=drilled or {})
+    text = render_page(data, diagnosis)
     html = text.encode(errors="replace")  # a file's name may be no UTF-8
     write_atomically(output, html)
-    return _summarise_page(output, data, len(html))
+    return _summarise_page(output, data, len(diagnosis.findings), len(html))
 
 
 def make_readers(scheduler: str = "") -> Readers:
@@ -84,24 +95,28 @@ def make_readers(scheduler: str = "") -> Readers:
 def _page_data(
     read: Sequence[Partials],
     tables: Mapping[str, Table],
-    diagnosis: Diagnosis,
     clock_error_ns: int,
     replay: Replay | str,
+    redactor: Redactor,
+    windows: Edges,
 ) -> PageData:
     """The data of the page that come from the reports."""
     ranks = join_pictures([answer[0] for answer in read])
     states = [rank.common.states for answer in read for rank in answer[1].ranks]
+    waits = waits_of(states, clock_error_ns, WAITS // max(1, len(ranks)))
+    paths = draw_path(list_stretches_of(replay))
     return PageData(
         title="",
-        tables=tables,
-        diagnosis=diagnosis,
+        # first: a thread packs it beside the other parts
+        timeline=timeline_data(ranks, waits, partial(redact_name, redactor), windows, paths),
+        tables={name: redact_table(table, redactor) for name, table in tables.items()},
         ranks=ranks,
         host=[rank for answer in read for rank in answer[3]],
         counters=[answer[4] for answer in read],
         modules=[kernel for answer in read for kernel in answer[5]],
-        sizes=comm_sizes(states, clock_error_ns),
-        paths=draw_path(list_stretches_of(replay)),
-        waits=waits_of(states, clock_error_ns, WAITS // max(1, len(ranks))),
+        sizes=redact_table(comm_sizes(states, clock_error_ns), redactor),
+        paths=paths,
+        redactor=redactor,
         facts=run_facts([a[2] for a in read], len(ranks), clock_error_ns),
     )
 
@@ -136,10 +151,10 @@ def _no_table(_parts: Sequence[object]) -> Table:
     return Table("", (), ())
 
 
-def _summarise_page(output: Path, data: PageData, size: int) -> Table:
+def _summarise_page(output: Path, data: PageData, findings: int, size: int) -> Table:
     columns = (
         *(Column("Page"), Column("Size", "bytes"), Column("Ranks")),
         *(Column("Findings"), Column("Refused Reports")),
     )
-    row = (str(output), size, len(data.ranks), len(data.diagnosis.findings), len(data.refused))
+    row = (str(output), size, len(data.ranks), findings, len(data.refused))
     return Table("html", columns, (row,))

@@ -45,7 +45,7 @@ from gpu_profile.analysis.page.sections.tables import (
     render_steps,
     table_list,
 )
-from gpu_profile.analysis.page.timeline_data import Encoded, WaitsOf, timeline_data
+from gpu_profile.analysis.page.timeline_data import Encoded
 from gpu_profile.analysis.page.timeline_part import render_drawing
 from gpu_profile.analysis.scrub.redactor import Redactor
 from gpu_profile.errors import GpuProfileError
@@ -93,32 +93,31 @@ _LINKS = (
 
 @dataclass(frozen=True)
 class PageData:
-    """The data that the page shows. `facts` are given by the caller, e.g. the run's id."""
+    """The data that the page shows beside the diagnosis. `tables` and `sizes` are redacted. `facts`
+    are given by the caller, e.g. the run's id.
+    """
 
     title: str
+    timeline: Encoded
     tables: Mapping[str, Table]
-    diagnosis: Diagnosis
     ranks: Sequence[RankPicture]
     host: Sequence[HostSamples]
     modules: Sequence[ModuleKernel]
     counters: Sequence[GpuCounters]
-    waits: WaitsOf
     paths: PathOf
     sizes: Table
     facts: Mapping[str, str]
-    windows: Sequence[tuple[int, int, int]] = ()
-    """(number, start, end) of each window on the run's clock, if there are several."""
+    redactor: Redactor
     refused: Sequence[GpuProfileError] = ()
-    redactor: Redactor = field(default_factory=Redactor)
     drilled: Mapping[str, str] = field(default_factory=dict)
     """What Nsight Compute said of kernels, by their names."""
 
 
-def render_page(data: PageData) -> str:
+def render_page(data: PageData, diagnosis: Diagnosis) -> str:
     """The HTML of the page; equal data give equal bytes."""
     clean_text = partial(data.redactor.text, everywhere=True)
     title = render_text(clean_text(data.title))
-    parts = _render_parts(data, clean_text)
+    parts = _render_parts(data, diagnosis, clean_text)
     body = (
         render_header(title, _describe_ranks(data)),
         render_navigation("".join(parts), _LINKS),
@@ -129,16 +128,17 @@ def render_page(data: PageData) -> str:
     return render_document(title, "".join(body))
 
 
-def _render_parts(data: PageData, clean_text: Callable[[str], str]) -> tuple[str, ...]:
+def _render_parts(
+    data: PageData, diagnosis: Diagnosis, clean_text: Callable[[str], str]
+) -> tuple[str, ...]:
     """The parts below the navigation, from the findings to the facts of the run."""
-    encoded = _encode_timeline(data)  # first: a thread packs it beside the other parts
-    tables = {name: redact_table(table, data.redactor) for name, table in data.tables.items()}
-    is_alone = data.diagnosis.overview.is_alone
+    tables, overview = data.tables, diagnosis.overview
+    is_alone = overview.is_alone
     refused = [clean_text(str(error)) for error in data.refused]
-    diagnosis = data.diagnosis.with_texts(lambda text: data.redactor.text(shorten(text)))
+    diagnosis = diagnosis.with_texts(partial(redact_name, data.redactor))
     return (
         *(render_tag("p", render_text(line), class_="warn") for line in refused),
-        render_overview(tables, data.diagnosis.overview),
+        render_overview(tables, overview),
         render_findings(diagnosis, [*map(clean_text, diagnosis.overview.to_lines())]),
         kernel_classes(tables["kernel_class_sum"], is_alone),
         model_icicle(data.modules, data.redactor, is_alone=is_alone),
@@ -147,9 +147,9 @@ def _render_parts(data: PageData, clean_text: Callable[[str], str]) -> tuple[str
         flame(data.host, data.redactor, is_alone=is_alone),
         gpu_counters(data.counters, tables["gpu_metric_sum"]),
         gpu_memory(data.counters, tables["gpu_memory_sum"], is_alone),
-        _render_timeline(data, encoded),
+        _render_timeline(data),
         render_kernels(tables["cuda_gpu_kern_sum"], _redact_remarks(data), is_alone),
-        render_collectives(tables["comm_sum"], redact_table(data.sizes, data.redactor), is_alone),
+        render_collectives(tables["comm_sum"], data.sizes, is_alone),
         table_list([(tables[analysis.name], what) for analysis, what in FOLDED]),
         render_section(
             "run",
@@ -166,14 +166,11 @@ def _describe_ranks(data: PageData) -> str:
     return f"{ranks}, {seen}" if seen else ranks
 
 
-def _encode_timeline(data: PageData) -> Encoded:
-    def redact_name(name: str) -> str:
-        return data.redactor.text(shorten(name))
-
-    return timeline_data(data.ranks, data.waits, redact_name, data.windows, data.paths)
+def redact_name(redactor: Redactor, name: str) -> str:
+    return redactor.text(shorten(name))
 
 
-def _render_timeline(data: PageData, encoded: Encoded) -> str:
+def _render_timeline(data: PageData) -> str:
     if not data.ranks:
         return render_section(
             "timeline", "Timeline", "Neither GPU work nor NVTX ranges in these reports."
@@ -183,7 +180,7 @@ def _render_timeline(data: PageData, encoded: Encoded) -> str:
         "Drag to move, double-click or Ctrl + wheel to zoom, or use the keys: arrows, +, -, 0. "
         "A bin's height is the part of it that was busy; thin lines are the steps."
     )
-    drawing = render_drawing(data.ranks, encoded, data.paths)
+    drawing = render_drawing(data.ranks, data.timeline, data.paths)
     return render_section("timeline", "Timeline", intro, drawing)
 
 
