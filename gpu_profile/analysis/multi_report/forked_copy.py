@@ -5,6 +5,7 @@ import os
 import pickle
 import signal
 import sys
+import warnings
 from collections.abc import Callable
 from contextlib import suppress
 from typing import Generic, NoReturn, TypeVar
@@ -20,13 +21,16 @@ PR_SET_PDEATHSIG = 1
 class ForkedCopy(Generic[Result]):
     """A copy that computes `function()` from now on; result() waits for it.
 
-    Only for a process without threads that hold locks. The value is pickled.
+    The function must not need a lock that another thread may hold. The value is pickled.
     """
 
     def __init__(self, function: Callable[[], Result]) -> None:
         self._function = function
         ours, theirs = os.pipe()
-        self._process = os.fork()
+        with warnings.catch_warnings():
+            # Python 3.12 warns where there are other threads. Ours wait for workers to end.
+            warnings.simplefilter("ignore", DeprecationWarning)
+            self._process = os.fork()
         if not self._process:
             _compute(function, theirs)
         os.close(theirs)

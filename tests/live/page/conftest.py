@@ -17,7 +17,7 @@ PROGRAMS = ("chromium", "chromium-browser", "google-chrome")
 @pytest.fixture(scope="module")
 def page(tmp_path_factory: pytest.TempPathFactory) -> str:
     output = tmp_path_factory.mktemp("page") / "run.html"
-    write_page([ReportSource(str(DATA / "all-ranks-one-report.sqlite.gz"))], output, workers=1)
+    write_page([ReportSource(str(DATA / "all-ranks-one-report.sqlite.gz"))], output)
     return output.as_uri()
 
 

@@ -108,7 +108,7 @@ def test_nothing_is_asked_of_a_network(browser: Browser, page: str) -> None:
 def test_the_model_zooms_searches_and_shows_kernels(browser: Browser, tmp_path: Path) -> None:
     output = tmp_path / "model.html"
     report = save_training(tmp_path / "model.sqlite")
-    write_page([ReportSource(str(report))], output, workers=1)
+    write_page([ReportSource(str(report))], output)
     for width in (390, 1280):
         browser.open(output.as_uri(), width=width)
         assert browser.run("document.documentElement.scrollWidth") == width

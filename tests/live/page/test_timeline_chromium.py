@@ -76,7 +76,7 @@ def test_the_switch_goes_to_a_window(browser: Browser, tmp_path: Path) -> None:
     for database in databases:
         database.close()
     sources = [ReportSource(place, scope) for place, scope in zip(places, scopes, strict=True)]
-    write_page(sources, tmp_path / "windows.html", workers=1)
+    write_page(sources, tmp_path / "windows.html")
     browser.open((tmp_path / "windows.html").as_uri())
     browser.wait_for_timeline()
     shown = browser.run("""(() => {

@@ -106,7 +106,7 @@ def test_functions_by_samples(tmp_path: Path) -> None:
 
 def test_the_page_shows_host_metrics_and_memory(tmp_path: Path) -> None:
     report = sampled().save(tmp_path / "run.sqlite")
-    write_page([ReportSource(str(report))], tmp_path / "a.html", workers=1, redactor=Redactor())
+    write_page([ReportSource(str(report))], tmp_path / "a.html", redactor=Redactor())
     html = (tmp_path / "a.html").read_text()
     for anchor in ("classes", "host", "metrics", "memory"):
         assert f'<section id="{anchor}"' in html
@@ -119,6 +119,6 @@ def test_the_page_shows_host_metrics_and_memory(tmp_path: Path) -> None:
 
 def test_without_such_data_the_page_has_no_such_parts(tmp_path: Path) -> None:
     report = Training(ranks=1).save(tmp_path)
-    write_page([ReportSource(str(report))], tmp_path / "a.html", workers=1)
+    write_page([ReportSource(str(report))], tmp_path / "a.html")
     html = (tmp_path / "a.html").read_text()
     assert not any(f'<section id="{anchor}"' in html for anchor in ("host", "metrics", "memory"))

@@ -19,7 +19,7 @@ LAYERS = 12
 
 def page_of(path: Path) -> str:
     output = path.with_suffix(".html")
-    write_page([ReportSource(str(path))], output, workers=1)
+    write_page([ReportSource(str(path))], output)
     return output.read_text(encoding="utf-8")
 
 

@@ -143,7 +143,7 @@ def test_the_plan_is_on_the_page_or_why_there_is_none(html: str) -> None:
 
 def test_same_input_same_bytes(short_run: Path, tmp_path: Path) -> None:
     for name in "ab":
-        write_page([ReportSource(f"{short_run}/rank0.sqlite")], tmp_path / name, workers=1)
+        write_page([ReportSource(f"{short_run}/rank0.sqlite")], tmp_path / name)
     assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes()
 
 
@@ -190,11 +190,11 @@ def test_an_unreadable_report_is_named_on_the_page(short_run: Path, tmp_path: Pa
     bad = tmp_path / "rank3.sqlite"
     bad.write_bytes(b"SQLite")
     sources = [ReportSource(f"{short_run}/rank0.sqlite"), ReportSource(str(bad))]
-    table = write_page(sources, tmp_path / "out.html", workers=1)
+    table = write_page(sources, tmp_path / "out.html")
     assert table.column("Refused Reports") == (1,)
     assert "rank3.sqlite is no SQLite file" in (tmp_path / "out.html").read_text(encoding="utf-8")
     with pytest.raises(ReportError, match="rank3"):
-        write_page(sources[1:], tmp_path / "none.html", workers=1)
+        write_page(sources[1:], tmp_path / "none.html")
     assert not (tmp_path / "none.html").exists()
 
 

@@ -95,7 +95,7 @@ def test_graphs_alone_are_gpu_work(tmp_path: Path) -> None:
     assert steps.column("Med") == (3_000_000.0,)
     assert health.column("Without Kernel") == (0,)
     assert "capture" not in kinds
-    write_page([ReportSource(str(path))], tmp_path / "page.html", workers=1)
+    write_page([ReportSource(str(path))], tmp_path / "page.html")
     assert "CUDA graph" in (tmp_path / "page.html").read_text()
 
 
@@ -115,7 +115,7 @@ def test_a_rank_without_a_report_is_named_and_the_others_are_shown(
         "temporal_breakdown"
     ]
     assert table.column("Rank") == (0, 1, 3)
-    write_page(sources, tmp_path / "page.html", workers=1)
+    write_page(sources, tmp_path / "page.html")
     assert "3 ranks" in (tmp_path / "page.html").read_text()
 
 
@@ -123,7 +123,7 @@ def test_one_rank_has_its_page_and_hears_what_it_cannot_know(
     short_run: Path, tmp_path: Path
 ) -> None:
     source = ReportSource(f"{short_run}/rank1.sqlite")
-    write_page([source], tmp_path / "page.html", workers=1)
+    write_page([source], tmp_path / "page.html")
     page = (tmp_path / "page.html").read_text()
     assert "1 rank" in page
     assert "waiting and transfer cannot be told apart" in page

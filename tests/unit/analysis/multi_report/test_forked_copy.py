@@ -1,0 +1,44 @@
+import os
+import signal
+from pathlib import Path
+
+import pytest
+
+from gpu_profile.analysis.findings.diagnose import FINDINGS
+from gpu_profile.analysis.multi_report.forked_copy import CAN_FORK, ForkedCopy
+from gpu_profile.analysis.multi_report.work import Partials, ReportSource, Work
+from gpu_profile.analysis.our_tables.step_sum import STEP_SUM
+
+pytestmark = pytest.mark.skipif(not CAN_FORK, reason="only where a copy can be forked")
+DATA = Path(__file__).parents[3] / "data" / "h200x4-ddp"
+REPORT = ReportSource(str(DATA / "rank0.sqlite.gz"))
+
+
+def test_the_value_comes_from_another_process() -> None:
+    assert ForkedCopy(os.getpid).result() != os.getpid()
+
+
+def test_what_a_killed_copy_was_to_compute_is_computed_here() -> None:
+    us = os.getpid()
+
+    def die_elsewhere() -> int:
+        if os.getpid() != us:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return os.getpid()
+
+    assert ForkedCopy(die_elsewhere).result() == us
+
+
+def test_an_error_is_raised_here() -> None:
+    with pytest.raises(ZeroDivisionError):
+        ForkedCopy(lambda: 1 // 0).result()
+
+
+def test_findings_of_a_copy_are_those_of_one_process() -> None:
+    work = Work(REPORT, (STEP_SUM, FINDINGS, STEP_SUM))
+    alone, forked = work.do(), work.do(forks=True)
+    assert isinstance(alone, Partials)
+    assert isinstance(forked, Partials)
+    for index, analysis in enumerate(work.analyses):
+        assert analysis.merge([forked[index]]) == analysis.merge([alone[index]])
+    assert forked.notes == alone.notes
