@@ -41,6 +41,7 @@ from gpu_profile.table import Column, Table
 # The most events (GPU operations; calls of the host are 1.5 times as many), bins and waits in the
 # page, over all ranks: about 12 of its 20 MB.
 EVENTS, BINS, WAITS = 1_000_000, 130_000, 100_000
+Judge = Callable[[], Diagnosis]
 OWN = 6  # the number of page_analyses()'s own parts, before the tables
 
 
@@ -72,8 +73,7 @@ def write_page(
     parts = [answer[1] for answer in read]
     replay = replay_parts(parts, clock_error_ns) if parts else ""
     judge = partial(judge_run, parts, clock_error_ns, control_ms, replay)
-    # The findings take as long as all other parts: half of what follows.
-    judged = ForkedCopy(judge).result if parts and readers.has_workers and CAN_FORK else judge
+    judged = _start_copy(judge) if parts and readers.has_workers else judge
     tables, refused = _tables(sources, answers, notify)
     windows = next((source.scope.edges for source in sources if source.scope.edges), ())
     data = _page_data(read, tables, clock_error_ns, replay, redactor, windows)
@@ -90,6 +90,11 @@ def write_page(
 def make_readers(scheduler: str = "") -> Readers:
     """What opens and reads the reports of a page."""
     return Readers(Analysis("columns", keep_columns, _no_table), scheduler)
+
+
+def _start_copy(judge: Judge) -> Judge:
+    """Judge in a forked copy meanwhile: that takes as long as all other parts of the page."""
+    return ForkedCopy(judge).result if CAN_FORK else judge
 
 
 def _page_data(
