@@ -21,8 +21,9 @@ from gpu_profile.runs.record import RunRecord
 
 # Pauses between two status queries: before the job runs, while it runs, and in long runs. The end
 # of its log mostly shows the end of the job at once. A query takes CPU time from a job on this
-# machine (three calls of kubectl 0.2 s), so a pause is three times as long as the query was.
-_STARTING_S, _RUNNING_S, _LONG_S, _PAUSE_PER_QUERY = 0.2, 1.0, 5.0, 3
+# machine, and from the API server: three calls of kubectl take 0.2 s, and 0.7 s on a busy machine,
+# where pods take 20 s to start. So a pause is six times as long as the query was.
+_STARTING_S, _RUNNING_S, _LONG_S, _PAUSE_PER_QUERY = 0.2, 1.0, 5.0, 6
 _UNFINISHED = ("submitting", "running", "fetching")
 
 

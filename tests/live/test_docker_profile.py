@@ -64,7 +64,9 @@ def test_what_the_profile_cost(image: str, tmp_path: Path) -> None:
 
 
 def test_only_the_chosen_rank_is_profiled(invoke: Invoke, tmp_path: Path) -> None:
-    done = invoke("profile", "--ddp", "--processes", "2", "--ranks", "1")
+    training = ("python3", "/train.py", "--layers=1", "--width=64", "--steps=3", "--warmup=1")
+    words = ("--ddp", "--processes=2", "--ranks=1", "--trace=nvtx")
+    done = invoke("profile", *words, "--", *training)
     assert done.returncode == 0, done.stderr
     assert reports(tmp_path) == ["rank1"]
 

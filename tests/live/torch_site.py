@@ -92,7 +92,7 @@ print("trained")
 
 
 REAL_TRAIN = """
-import os, sys, torch
+import os, sys, time, torch
 torch.set_num_threads(1)
 model, batch = torch.nn.Linear(64, 64), torch.ones(8, 64)
 optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
@@ -101,6 +101,7 @@ while not os.path.exists(sys.argv[1]):
     model(batch).square().mean().backward()
     optimizer.step()
     optimizer.zero_grad()
+    time.sleep(0.01)
     step += 1
     if step == 3:
         print("begun", flush=True)
@@ -112,7 +113,7 @@ raise SystemExit(7)
 def record_twice(invoke: Callable[..., Any], job: str, ranks: int = 1) -> None:
     """Record two windows of an armed job: both are fetched and read, and the job goes on."""
     while invoke("logs", "--job", job).stdout.count("begun") < ranks:
-        time.sleep(0.2)
+        time.sleep(1)
     for number, length in ((1, "--steps=5"), (2, "--seconds=0.2")):
         done = invoke("record", f"--job={job}", length)
         assert done.returncode == 0, done.stderr

@@ -30,7 +30,8 @@ def test_torchrun_in_a_container(image: str, tmp_path: Path) -> None:
     directory = invoked.reporting_here(tmp_path)
     code = f"{DATA / 'starters'}:/code:ro"
     command = ("torchrun", "--nproc_per_node=2", *MEETING, "/code/train.py")
-    words = ("profile", "--annotate=modules", f"--mount={code}", f"--env={NO_SHARING}", "--")
+    options = ("--annotate=modules", "--trace=nvtx")
+    words = ("profile", *options, f"--mount={code}", f"--env={NO_SHARING}", "--")
     done = invoked.invoke(*words, *command, directory=directory, IMAGE=name, VERSION=tag)
     assert done.returncode == 0, done.stderr
     (run,) = tmp_path.glob("*/run.json")

@@ -16,7 +16,7 @@ from gpu_profile.command import make_command
 from gpu_profile.image.build_log import BuildLog
 from tests.image.checks import in_container, last_line
 from tests.live.image import stand_in
-from tests.live.image.builds import build, why
+from tests.live.image.builds import OF_EFA, build, why
 from tests.live.image.stand_in import Archive
 
 NAME = "gpu-profile-test-efa"
@@ -48,7 +48,8 @@ def serve() -> Iterator[Callable[[Path], str]]:
 def _build(tmp_path: Path, url: str, archive: Archive, *overrides: str) -> BuildLog | None:
     pins = (f"EFA_SHA256={archive.sha256}", f"EFA_FINGERPRINT={archive.fingerprint}")
     source = ("INSTALL_EFA=true", "EFA_VERSION=1.50.0", f"EFA_URL={url}", *pins)
-    return build(tmp_path, NAME, *source, "BUILD_OPTS=--network=host", *overrides)
+    tools = OF_EFA if ONLY_EFA in overrides else ()
+    return build(tmp_path, NAME, *source, "BUILD_OPTS=--network=host", *overrides, tools=tools)
 
 
 @pytest.fixture

@@ -3,7 +3,6 @@
 The packages that a mirror has dropped are named.
 """
 
-import dataclasses
 import functools
 import hashlib
 import http.server
@@ -33,7 +32,7 @@ from gpu_profile.lock.python_index import find_target, make_index_environment
 from gpu_profile.pins.resolvers import Tools, get_architecture
 from gpu_profile.settings.settings import Settings, load_settings
 from tests.image.checks import in_container
-from tests.live.image.builds import PLAIN, ROOT, build, why
+from tests.live.image.builds import PIP, PLAIN, ROOT, build, decide, why
 from tests.live.image.wheel_index import add_package, make_index
 
 pytestmark = [pytest.mark.image, pytest.mark.docker]
@@ -95,18 +94,7 @@ def lock_settings(asked: Settings, downloads: Downloads) -> file.Lock:
 
 
 def build_stage(chosen: Settings, downloads: Downloads) -> Result:
-    """Build a stage on the embedded base and pip, which the engine keeps for the next build.
-
-    On the base alone each build installs pip and removes it again: 12 s of CPU.
-    """
-    decided = process.drive(auto.with_base(process.drive(auto.decide_settings(chosen))))
-    install = "apt-get update && apt-get install --yes --no-install-recommends python3-pip"
-    words = ("docker", "build", "--quiet", "--network=host", f"--tag={NAME}-base", "-")
-    lines = f"FROM {decided.settings.base_image}\nRUN {install}\n"
-    made = process.run(Command(argv=words, stdin=lines))
-    assert made.returncode == 0, made.stderr
-    settings = dataclasses.replace(decided.settings, base_image=f"{NAME}-base")
-    decided = dataclasses.replace(decided, settings=settings)
+    decided = decide(chosen, PIP)
     options = image.BuildxOptions(root=ROOT, plain=True)
     return process.run(image.make_build_command(decided, downloads, options))
 

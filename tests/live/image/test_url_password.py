@@ -13,11 +13,11 @@ import pytest
 
 from gpu_profile import process
 from gpu_profile.command import Command, make_command
-from gpu_profile.image import auto, build
+from gpu_profile.image import build
 from gpu_profile.image.downloads import Downloads
 from gpu_profile.settings.settings import load_settings
 from tests.live.image import stand_in
-from tests.live.image.builds import PLAIN, ROOT
+from tests.live.image.builds import OF_EFA, PIP, PLAIN, ROOT, decide
 from tests.live.image.wheel_index import make_index
 
 pytestmark = [pytest.mark.image, pytest.mark.docker]
@@ -55,10 +55,12 @@ def served(tmp_path: Path) -> Iterator[tuple[Path, str]]:
     server.server_close()
 
 
-def build_with(directory: Path, downloads: Downloads, *words: str) -> tuple[Command, str]:
+def build_with(
+    directory: Path, downloads: Downloads, tools: tuple[str, ...], *words: str
+) -> tuple[Command, str]:
     """The build's command, and all that it printed."""
     chosen = load_settings(directory / ".env", {}, (*PLAIN, f"IMAGE={NAME}", *words))
-    decided = process.drive(auto.with_base(process.drive(auto.decide_settings(chosen))))
+    decided = decide(chosen, tools)
     command = build.make_build_command(
         decided, downloads, build.BuildxOptions(root=ROOT, plain=True)
     )
@@ -111,7 +113,8 @@ def test_a_planted_password_stays_nowhere(
         words = ("INSTALL_TORCH=cpu", f"TORCH_URL={url}", "NVTX_VERSION=9.0")
     options = f"BUILD_OPTS=--network=host --target={component} --no-cache-filter={component}"
     downloads = Downloads(pip_conf=f"[global]\nindex-url = {url}\n")
-    command, log = build_with(tmp_path, downloads, *words, options)
+    tools = OF_EFA if component == "efa" else PIP
+    command, log = build_with(tmp_path, downloads, tools, *words, options)
     left = traces(command, log, tmp_path)
     assert all(left.values()), [name for name, text in left.items() if not text]
     for spelling in (PASSWORD, quote(PASSWORD), "hunter2", base64.b64encode(PASSWORD.encode())):

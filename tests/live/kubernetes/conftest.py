@@ -219,7 +219,7 @@ class Cluster:
         end = time.monotonic() + seconds
         while (said := self.invoke("logs", "--job", handle).stdout).count(text) < ranks:
             assert time.monotonic() < end, said
-            time.sleep(1)
+            time.sleep(2)  # `logs` takes three calls of kubectl
 
 
 def copy_answers(source: Path, target: Path) -> None:

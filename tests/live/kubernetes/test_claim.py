@@ -79,7 +79,8 @@ def test_nodes_have_the_reports_of_pods_that_are_gone(cluster: Cluster) -> None:
     to = f"--report-to=hostpath:{cluster.directory}/node"
     # Ranks that meet: a worker whose master has ended before never starts, for it has no address.
     training = ("python3", "/train.py", "--layers=1", "--width=64", "--steps=3", "--warmup=1")
-    handle = cluster.started("pytorchjob", to, "--set=KUBE_HOLD=1", "--", *training)
+    words = (to, "--set=KUBE_HOLD=1", "--trace=nvtx", "--", *training)
+    handle = cluster.started("pytorchjob", *words)
     end = time.monotonic() + 120
     while [pod["status"]["phase"] for pod in list_pods(cluster)] != ["Succeeded", "Succeeded"]:
         assert time.monotonic() < end

@@ -13,23 +13,45 @@ from tests.live.planted import PLANTED, PROGRAM, SECRETS, assert_hidden
 
 pytestmark = [pytest.mark.kubernetes, pytest.mark.docker, pytest.mark.image, pytest.mark.registry]
 
-SMALL = ("--", "python3", "/train.py", "--layers=1", "--width=64", "--steps=3", "--warmup=1")
+SMALL = ("python3", "/train.py", "--layers=1", "--width=64", "--steps=3", "--warmup=1")
 
 
-def test_two_nodes_leave_two_validated_reports(cluster: Cluster, launcher: str) -> None:
-    """Each has the steps and modules of the image's sample."""
-    done = cluster.profile(launcher, "--ddp", "--annotate=modules", *SMALL)
-    assert done.returncode == 0, done.stderr
+BOTH = 'python3 -c "$0" 1 && exec "$@"'
+
+
+def test_two_nodes_leave_two_validated_reports_without_secrets(
+    cluster: Cluster, launcher: str
+) -> None:
+    """Each has the steps and modules of the image's sample, and what the job was given reaches it.
+
+    No secret is in a report, nor in an object that is no Secret. The Secret goes with the job.
+    """
+    extra = tuple(f"--env={name}={value}" for name, value in PLANTED.items())
+    where = (f"--on={launcher}", "--nodes=2", "--gpus=0", f"--image={cluster.image}", *extra)
+    job = ("--ddp", "--annotate=modules", "--trace=nvtx", "--", "sh", "-c", BOTH, PROGRAM, *SMALL)
+    words = cluster.argv("profile", *where, *job)
+    with subprocess.Popen(words, stderr=subprocess.PIPE, text=True) as child:
+        await_true(lambda: output(cluster).count("got all") == 2 or child.poll() is not None, 240)
+        kinds = f"{launcher}s,pods,configmaps,events"
+        objects = must(cluster.kubectl("get", kinds, "--output=json"))
+        _, said = child.communicate(timeout=300)
+    assert child.returncode == 0, said
+    assert '"secretKeyRef"' in objects
+    assert [name for name, text in SECRETS.items() if text in objects] == []
     record = cluster.record()
     assert record["phase"] == "done"
     assert [facts["rank"] for facts in record["reports"]] == [0, 1]
     assert len({facts["host"] for facts in record["reports"]}) == 2
     assert all(facts["events"]["nvtx"] for facts in record["reports"])
     assert_annotated(cluster)
+    assert_hidden(cluster.directory / record["id"])
     assert "@sha256:" in record["image"]
     assert cluster.pods() == [] or all(
         p["metadata"].get("deletionTimestamp") for p in cluster.pods()
     )
+    ours = ("--selector=app.kubernetes.io/managed-by=gpu-profile", "--output=name")
+    must(cluster.kubectl("wait", "secrets", *ours, "--for=delete", "--timeout=60s"))
+    assert must(cluster.kubectl("get", "secrets", *ours)) == ""
 
 
 def assert_annotated(cluster: Cluster) -> None:
@@ -48,21 +70,30 @@ exec python3 -c 'import json, sys; print("words", json.dumps(sys.argv[1:]))' "$@
 """Words behind it are those of the rank: they are printed as they arrive."""
 
 
-def test_detached_then_status_logs_fetch_from_elsewhere(cluster: Cluster, launcher: str) -> None:
-    """The job's words have gone through the manifest, the kubelet, ssh and mpirun."""
-    handle = cluster.started(launcher, "--", "sh", "-c", SAYS, "sh", *WORDS)
-    assert handle.startswith(f"{launcher}://{cluster.namespace}/")
+def test_detached_then_status_logs_fetch_from_elsewhere(cluster: Cluster) -> None:
+    """The job's words have gone through the manifest, the kubelet, ssh and mpirun.
+
+    test_stop_live.py has those of the other launchers.
+    """
+    handle = cluster.started("mpijob", "--", "sh", "-c", SAYS, "sh", *WORDS)
+    assert handle.startswith(f"mpijob://{cluster.namespace}/")
     for path in cluster.directory.glob("*/run.json"):
         path.unlink()  # another machine knows the handle alone
     cluster.wait_for("hello", handle)
-    said = must(cluster.invoke("logs", "--job", handle, "--follow")) if launcher == "mpijob" else ""
+    said = must(cluster.invoke("logs", "--job", handle, "--follow"))
     fetched = cluster.invoke("fetch", "--job", handle)
     assert fetched.returncode == 0, fetched.stderr
     assert len(cluster.reports()) == 2
-    text = said + output(cluster)
+    assert "0 of 2" in said
+    assert_said(cluster)
+
+
+def assert_said(cluster: Cluster) -> None:
+    """The output has each rank's number, and the words as they were given."""
+    text = output(cluster)
     assert "0 of 2" in text
     assert "1 of 2" in text
-    (first, *_) = [line for line in output(cluster).splitlines() if "words [" in line]
+    (first, *_) = [line for line in text.splitlines() if "words [" in line]
     assert json.loads(first[first.index('["a') :]) == list(WORDS)
 
 
@@ -98,23 +129,3 @@ def test_ranks_without_rights_one_fails_and_all_reports_come_home(
 
 def output(cluster: Cluster) -> str:
     return "".join(path.read_text() for path in cluster.directory.glob("*/output.log"))
-
-
-def test_secrets_reach_the_program_and_no_report(cluster: Cluster, launcher: str) -> None:
-    """Nor an object that is no Secret; the Secret goes with the job."""
-    extra = tuple(f"--env={name}={value}" for name, value in PLANTED.items())
-    where = (f"--on={launcher}", "--nodes=2", "--gpus=0", f"--image={cluster.image}")
-    words = cluster.argv("profile", *where, *extra, "--", "python3", "-c", PROGRAM, "4")
-    with subprocess.Popen(words, stderr=subprocess.PIPE, text=True) as child:
-        await_true(lambda: output(cluster).count("got all") == 2 or child.poll() is not None, 240)
-        kinds = f"{launcher}s,pods,configmaps,events"
-        objects = must(cluster.kubectl("get", kinds, "--output=json"))
-        _, said = child.communicate(timeout=300)
-    assert child.returncode == 0, said
-    assert '"secretKeyRef"' in objects
-    assert [name for name, text in SECRETS.items() if text in objects] == []
-    ours = ("--selector=app.kubernetes.io/managed-by=gpu-profile", "--output=name")
-    must(cluster.kubectl("wait", "secrets", *ours, "--for=delete", "--timeout=60s"))
-    assert must(cluster.kubectl("get", "secrets", *ours)) == ""
-    (record,) = cluster.directory.glob("*/run.json")
-    assert_hidden(record.parent)

@@ -1,5 +1,6 @@
 """`invoke record` on a cluster: pods that go on, each window fetched and read."""
 
+import json
 import re
 import subprocess
 import time
@@ -68,7 +69,7 @@ def wait_until_running(cluster: Cluster, handle: str) -> None:
     end = time.monotonic() + 120
     while (said := cluster.invoke("status", f"--job={handle}").stdout) != "running\n":
         assert time.monotonic() < end, said
-        time.sleep(1)
+        time.sleep(2)
 
 
 def test_a_deployment_is_recorded_three_times_while_it_serves(cluster: Cluster) -> None:
@@ -109,9 +110,17 @@ def test_both_workers_of_an_mpijob_are_recorded(cluster: Cluster) -> None:
     must(cluster.invoke("fetch", f"--job={handle}", "--no-html"))
 
 
-PYTORCHJOB = """apiVersion: kubeflow.org/v1
+SLOWLY = """
+import runpy, sys, time
+from torch.optim.optimizer import register_optimizer_step_post_hook
+register_optimizer_step_post_hook(lambda *_: time.sleep(0.1))
+sys.argv = ["/train.py", "--layers=1", "--width=64", "--steps=5000", "--warmup=1"]
+runpy.run_path("/train.py", run_name="__main__")
+"""
+"""Ten steps a second: as fast as it can, two pods would take two CPUs until they are stopped."""
+PYTORCHJOB = f"""apiVersion: kubeflow.org/v1
 kind: PyTorchJob
-metadata: {name: steps}
+metadata: {{name: steps}}
 spec:
   pytorchReplicaSpecs:
     Master: &replica
@@ -122,8 +131,8 @@ spec:
           containers:
             - name: pytorch
               image: "IMAGE"
-              command: [python3, /train.py, --layers=1, --width=64, --steps=5000, --warmup=1]
-              env: [{name: OMP_NUM_THREADS, value: "1"}]
+              command: [python3, -c, {json.dumps(SLOWLY)}]
+              env: [{{name: OMP_NUM_THREADS, value: "1"}}]
     Worker: *replica
 """
 

@@ -8,15 +8,23 @@ from gpu_profile.declared.image_ref import ImageRef
 from gpu_profile.job import Job, NsysPlan, Resources
 from gpu_profile.launchers.kubernetes.pytorchjob import PyTorchJobLauncher
 from tests.live.kubernetes.conftest import Cluster, must
+from tests.live.kubernetes.test_profile_kubernetes import WORDS, assert_said
 from tests.unit.settings_for import settings_for
 
 pytestmark = [pytest.mark.kubernetes, pytest.mark.docker, pytest.mark.image, pytest.mark.registry]
-_LIGHT = NsysPlan(options=("--trace=nvtx,osrt", "--sample=none", "--cpuctxsw=none"))
+_LIGHT = NsysPlan(options=("--trace=nvtx", "--sample=none", "--cpuctxsw=none"))
+
+
+SAYS = """echo $RANK of $WORLD_SIZE
+exec python3 -c 'import json, sys, time
+print("words", json.dumps(sys.argv[1:]), flush=True)
+time.sleep(600)' "$@"
+"""
 
 
 def test_a_stopped_job_leaves_its_reports(cluster: Cluster, launcher: str) -> None:
-    handle = cluster.started(launcher, "--", "sh", "-c", "echo started; sleep 600")
-    cluster.wait_for("started", handle, ranks=2)
+    handle = cluster.started(launcher, "--", "sh", "-c", SAYS, "sh", *WORDS)
+    cluster.wait_for("words [", handle, ranks=2)
     said = must(cluster.invoke("stop", "--job", handle))
     assert f"`invoke fetch --job {handle}` brings its reports" in said
     done = cluster.invoke("fetch", "--job", handle)
@@ -24,6 +32,7 @@ def test_a_stopped_job_leaves_its_reports(cluster: Cluster, launcher: str) -> No
     assert "stopped by you" in done.stderr
     ranks = [name.split(".")[0] for name in cluster.reports()]
     assert ranks == ["rank0", "rank1"], done.stderr
+    assert_said(cluster)
     assert must(cluster.kubectl("get", handle.partition("://")[0], "--output=name")) == ""
 
 

@@ -72,16 +72,8 @@ def test_torchrun_meets_over_two_nodes(invoked: Invoked, torch: None, tmp_path: 
     program = tmp_path / "meets.py"
     program.write_text(GLOO)
     invoked = with_settings(invoked, SLURM_TORCHRUN="true", USE_LIBUV="0", **OF_TORCH_1)
-    words = (
-        "--nodes",
-        "2",
-        "--processes",
-        "2",
-        "--",
-        "/usr/bin/python3",
-        str(program),
-        str(tmp_path),
-    )
+    program_words = ("/usr/bin/python3", str(program), str(tmp_path))
+    words = ("--nodes=2", "--processes=2", "--trace=nvtx", "--", *program_words)
     done = invoked.run("profile", *ON, *words)
     assert done.returncode == 0, done.stderr
     assert [report["rank"] for report in invoked.record()["reports"]] == [0, 1, 2, 3]
