@@ -117,13 +117,13 @@ def post(sha: str, comment: Path) -> None:
     if not pulls:
         print(f"no open pull request has {sha} as its head: there is nothing to comment on")
     for pull in pulls[:MOST_PULLS]:
-        own = [
+        comment_ids = [
             int(entry["id"])
             for entry in list_pages(f"issues/{pull}/comments")
             if entry["user"]["login"] == AUTHOR and entry["body"].startswith(MARK)
         ]
-        if own:
-            send("PATCH", f"issues/comments/{own[0]}", {"body": text})
+        if comment_ids:
+            send("PATCH", f"issues/comments/{comment_ids[0]}", {"body": text})
         else:
             send("POST", f"issues/{pull}/comments", {"body": text})
         print(f"pull request {pull} has the comment")

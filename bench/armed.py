@@ -121,7 +121,7 @@ def find_interval(ratios: Sequence[Sequence[float]]) -> tuple[float, float]:
 def choose_programs(options: argparse.Namespace) -> Mapping[str, Sequence[int]]:
     programs = PROGRAMS[options.device]
     # torch.profiler begins a window with a step, which the loops of launches do not have.
-    wanted = {options.program, *((STEPPING,) if options.after_window else ())}
+    wanted = {options.program, STEPPING} if options.after_window else {options.program}
     return {name: size for name, size in programs.items() if not options.program or name in wanted}
 
 

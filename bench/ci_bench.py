@@ -94,7 +94,7 @@ def make_pool(clock: float = CLOCK, runs: int = RUNS) -> Pool:
 
 def _draw_runs(clock: float, runs: int) -> Iterator[Program]:
     draw = random.Random(SEED)
-    program = next(one for seed in range(SEED, 999) if (one := draw_program(seed)).ranks == 1)
+    program = next(drawn for seed in range(SEED, 999) if (drawn := draw_program(seed)).ranks == 1)
     nothing = replace(program, plant=Plant(), second=Plant(), phases=Phases(), window=None)
     usual = replace(nothing, steps=24, jitter=0.02, marks="step")
     for run in range(runs):

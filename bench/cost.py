@@ -44,7 +44,7 @@ class Cost:
 def cost(argv: Sequence[str], best: int = 1, limit_mb: int = 0, patience_s: float = 3600) -> Cost:
     """The fastest of `best` runs. `limit_mb` of address space a process; 0 is no limit."""
     runs = (_once(argv, limit_mb, patience_s) for _ in range(best))
-    return min(runs, key=lambda one: one.seconds)
+    return min(runs, key=lambda cost: cost.seconds)
 
 
 def _once(argv: Sequence[str], limit_mb: int, patience_s: float) -> Cost:

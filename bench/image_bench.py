@@ -149,7 +149,7 @@ def ancestor(bench: Bench) -> Iterator[tuple[str, float]]:
     yield "entrypoint edited", seconds(bench.ancestor())
 
 
-def times(own: dict[str, float], other: dict[str, float]) -> Table:
+def times(seconds: dict[str, float], other: dict[str, float]) -> Table:
     columns = (
         *(Column("Build"), Column("Ours", "s"), Column("Of cold", decimals=3)),
         *(Column("Goal"), Column("Ancestor", "s"), Column("Ours of ancestor", decimals=3)),
@@ -158,12 +158,12 @@ def times(own: dict[str, float], other: dict[str, float]) -> Table:
         (
             name,
             round(took, 1),
-            round(took / own["cold"], 3),
+            round(took / seconds["cold"], 3),
             "" if name == "cold" else GOAL_FLIP,
             round(other[name], 1) if name in other else None,
             round(took / other[name], 3) if name in other else None,
         )
-        for name, took in own.items()
+        for name, took in seconds.items()
     )
     return Table("seconds", columns, rows)
 
@@ -198,9 +198,9 @@ def main() -> None:
         root = Path(directory)
         shutil.copytree(ROOT / "Container-Root", root / "Container-Root")
         bench = Bench(root, base, downloads)
-        own = dict(ours(bench))
+        seconds = dict(ours(bench))
         other = {} if flags.no_ancestor else dict(ancestor(bench))
-        print(to_text(times(own, other)))
+        print(to_text(times(seconds, other)))
         print(to_text(sizes(bench, with_ancestor=not flags.no_ancestor)))
 
 

@@ -54,13 +54,13 @@ def list_ways(help_text: str, gpus: bool) -> dict[str, Way]:
     light = nsys.profile_options(ProfileSpec(), help_text, gpus=gpus)
     full = nsys.profile_options(ProfileSpec(preset="full"), help_text, gpus=gpus)
     first = nsys.first_options(ProfileSpec(preset="full"), help_text, gpus=gpus)
-    none, whole = "--annotate=none", "--whole"
+    none, to_end = "--annotate=none", "--whole"
     unrecorded = ("--plain", none)
     ways = {
         PLAIN: Way(unrecorded),
         CONTROL: Way(light, "control"),
-        MARKS: Way((*light, whole)),
-        MODULES: Way((*light, "--annotate=modules", whole)),
+        MARKS: Way((*light, to_end)),
+        MODULES: Way((*light, "--annotate=modules", to_end)),
         TORCH: Way(unrecorded, "torch"),
         NO_MARKS: Way((*light, none)),
         "nvtx alone, no ranges": Way(_replace(light, "--trace=nvtx", none)),
@@ -80,7 +80,7 @@ def list_ways(help_text: str, gpus: bool) -> dict[str, Way]:
     names = (word[2:].partition("=")[0] for word in added)
     known = [word for word, name in zip(added, names, strict=True) if f"--{name}" in help_text]
     ways |= {f"… {word}": Way(_replace(light, word, none)) for word in known}
-    ways["full"] = Way((*(f"--first={word}" for word in first), *full, whole))
+    ways["full"] = Way((*(f"--first={word}" for word in first), *full, to_end))
     return ways
 
 

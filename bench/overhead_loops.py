@@ -152,10 +152,10 @@ def count_events(loop: Loop, steps: int = 4) -> dict[str, float]:
 def wait_for_control(step: Callable[[], object]) -> bool:
     """Make steps until the marks have ended the recording and nsys has written its report."""
     end = time.monotonic() + CONTROL_S
-    found = [one for one in gc.get_objects() if type(one).__name__ == "Ending"]
+    endings = [entry for entry in gc.get_objects() if type(entry).__name__ == "Ending"]
     while time.monotonic() < end:
         step()
-        if found and found[0]._control is not None:
+        if endings and endings[0]._control is not None:
             return True
         time.sleep(CONTROL_STEP_S)
     return False

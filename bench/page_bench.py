@@ -106,7 +106,7 @@ def _each_zoom(browser: Browser) -> Iterator[tuple[float, float]]:
 
 def _cpu_seconds(browser: Browser) -> float:
     metrics = browser.call("Performance.getMetrics")["metrics"]
-    return next(float(one["value"]) for one in metrics if one["name"] == "TaskDuration")
+    return next(float(row["value"]) for row in metrics if row["name"] == "TaskDuration")
 
 
 def main() -> None:
@@ -116,17 +116,17 @@ def main() -> None:
     parser.add_argument("--folder", type=Path, default=Path(tempfile.gettempdir()) / "page-bench")
     parser.add_argument("--all", action="store_true", help="the timeline and the scrub too")
     parser.add_argument("--redraw", action="store_true", help="the timeline's redraws too")
-    wish = parser.parse_args()
-    wish.folder.mkdir(parents=True, exist_ok=True)
-    paths, kernels = reports(wish.folder, wish.ranks, wish.times)
-    rows = [measured("html", paths, kernels, wish.folder / "page.html")]
-    if wish.all:
-        rows.append(measured("timeline", paths, kernels, wish.folder / "run.pftrace.gz"))
-        each = kernels // wish.ranks
-        rows.append(measured("scrub", paths[:1], each, wish.folder / "clean.sqlite"))
+    options = parser.parse_args()
+    options.folder.mkdir(parents=True, exist_ok=True)
+    paths, kernels = reports(options.folder, options.ranks, options.times)
+    rows = [measured("html", paths, kernels, options.folder / "page.html")]
+    if options.all:
+        rows.append(measured("timeline", paths, kernels, options.folder / "run.pftrace.gz"))
+        each = kernels // options.ranks
+        rows.append(measured("scrub", paths[:1], each, options.folder / "clean.sqlite"))
     print(to_text(Table("page_bench", COLUMNS, tuple(rows))))
-    if wish.redraw:
-        print(to_text(redraws(wish.folder / "page.html", wish.folder)))
+    if options.redraw:
+        print(to_text(redraws(options.folder / "page.html", options.folder)))
 
 
 if __name__ == "__main__":

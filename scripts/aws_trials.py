@@ -166,19 +166,19 @@ def _list_cluster_trials(place: Place) -> Iterator[Trial]:
 
 
 def _make_injector_trial(place: Place, missing: str) -> Trial:
-    own = (f"--context={place.context}", f"--release-namespace={place.name}")
+    target = (f"--context={place.context}", f"--release-namespace={place.name}")
     named = {"chart": place.chart, "image": place.chart_image}
     source = tuple(f"--{flag}={value}" for flag, value in named.items() if value)
-    words = ("install", "--unlocked", *source, *own, "--", "python3", "/train.py")
+    words = ("install", "--unlocked", *source, *target, "--", "python3", "/train.py")
     return Trial(
         name="injector",
         proves="NVIDIA's injector chart installs, is seen, and is removed",
         cost="nothing beside the nodes that run anyway",
         commands=(
             make_verb("k8s.injector", *words),
-            make_verb("k8s.injector", "status", *own),
+            make_verb("k8s.injector", "status", *target),
         ),
-        cleanup=(make_verb("k8s.injector", "uninstall", *own),),
+        cleanup=(make_verb("k8s.injector", "uninstall", *target),),
         needs="eks",
         missing=missing,
     )

@@ -17,7 +17,7 @@ import re
 import secrets
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -221,13 +221,15 @@ def choose_trials(trials: Sequence[Trial], names: str) -> tuple[Trial, ...]:
             f"--only {', '.join(sorted(unknown))}: there are "
             f"{', '.join(trial.name for trial in trials)}"
         )
-    picked = tuple(trial for trial in trials if trial.name in chosen)
-    return tuple(
-        dataclasses.replace(trial, missing=trial.missing or f"needs {trial.needs} in --only")
-        if trial.needs and trial.needs not in chosen
-        else trial
-        for trial in picked
-    )
+    return tuple(_require_needs(trial, chosen) for trial in trials if trial.name in chosen)
+
+
+def _require_needs(trial: Trial, chosen: Set[str]) -> Trial:
+    """Return the trial; one that needs a trial that is not chosen is missing something."""
+    if not trial.needs or trial.needs in chosen:
+        return trial
+    reason = trial.missing or f"needs {trial.needs} in --only"
+    return dataclasses.replace(trial, missing=reason)
 
 
 def find_account(region: str, *, dry_run: bool) -> str:

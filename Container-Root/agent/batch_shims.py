@@ -234,10 +234,10 @@ def make_environment(shims: str, environ: Mapping[str, str]) -> dict[str, str]:
 
 def _write_enter(shims: str, environ: Mapping[str, str]) -> None:
     """Write what a bash reads before the script: its own BASH_ENV, then our folder in PATH."""
-    own = environ.get("BASH_ENV", "")
+    original = environ.get("BASH_ENV", "")
     # In double quotes, so that `$HOME` in it is expanded as bash would have done.
-    source = '. "' + own.replace('"', r"\"") + '"'
-    lines = [f"BASH_ENV={shlex.quote(own)}", source] if own else ["unset BASH_ENV"]
+    source = '. "' + original.replace('"', r"\"") + '"'
+    lines = [f"BASH_ENV={shlex.quote(original)}", source] if original else ["unset BASH_ENV"]
     quoted = shlex.quote(shims)
     functions = [f'{name}() {{ {quoted}/{name} "$@"; }}\n' for name in ("srun", *MPI_PROGRAMS)]
     text = _ENTER.format(original="\n".join(lines), shims=quoted) + "".join(functions)

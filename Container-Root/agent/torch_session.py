@@ -84,10 +84,10 @@ class TorchSession:
         """Begin a trace with the next step; "" if it runs. Otherwise it returns why not."""
         for left in self._traces.find_all():
             left.unlink()
-        self._tell(window_files.TRACE)
+        self._tell_marks(window_files.TRACE)
         if self._await(_START_S, traces=True):
             return ""
-        self._tell(window_files.SLEEP)
+        self._tell_marks(window_files.SLEEP)
         return _NO_STEP
 
     def stop(self, at_end: Callable[[], None]) -> str:
@@ -100,16 +100,16 @@ class TorchSession:
 
         Returns the first; None if there is none.
         """
-        rest = report.name.partition(".")[2]
+        ending = report.name.partition(".")[2]
         packed = []
         for trace in self._traces.find_all():
             rank = trace.name.partition(".")[0]
             self._ranks.add(rank)
-            packed.append(report.with_name(f"{rank}.{rest}"))
+            packed.append(report.with_name(f"{rank}.{ending}"))
             pack(trace, packed[-1])
         return packed[0] if packed else None
 
-    def _tell(self, what: int) -> None:
+    def _tell_marks(self, what: int) -> None:
         with contextlib.suppress(OSError):
             window_files.tell_marks(self._output / window_files.FOLDER, self._name, what)
 

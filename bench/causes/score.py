@@ -279,7 +279,7 @@ def list_folders(words: Sequence[str], mode: str = "planted") -> Iterator[Path]:
     """These folders of recordings, and those below them."""
     for word in words:
         found = (*Path(word).glob(f"{mode}.sqlite*"), *Path(word).glob(f"*/{mode}.sqlite*"))
-        folders = (one.parent.resolve() for one in found)
+        folders = (path.parent.resolve() for path in found)
         yield from sorted(folder for folder in folders if folder.name in CAUSES)
 
 
@@ -292,9 +292,11 @@ def main() -> None:
     scores = [score(folder, has_control=has_control) for folder in list_folders(folders)]
     print("| program | step | measured gain | predicted | findings | right |")
     print("|---|---|---|---|---|---|")
-    print(*(one.to_row() for one in scores), sep="\n")
+    print(*(score.to_row() for score in scores), sep="\n")
     for kind in ("host-bound", "other"):
-        group = [one.is_right for one in scores if one.is_host_bound == (kind == "host-bound")]
+        group = [
+            score.is_right for score in scores if score.is_host_bound == (kind == "host-bound")
+        ]
         if group:
             print(f"\n{kind}: {sum(group)} of {len(group)} right")
     fixed = [list_healthy(each, has_control=has_control) for each in list_folders(folders, "fixed")]

@@ -47,19 +47,19 @@ NO_ROWS = np.empty(0, np.int64)
 class Turn:
     """The means of the iterations (ms) in the rounds without a profiler."""
 
-    own: Sequence[float]
+    unfixed: Sequence[float]
     fixed: Sequence[float]
 
     @property
     def step(self) -> float:
-        return statistics.median(self.own)
+        return statistics.median(self.unfixed)
 
     @property
     def gain(self) -> float:
         return self.step - statistics.median(self.fixed)
 
     def to_text(self) -> str:
-        each = [before - after for before, after in zip(self.own, self.fixed, strict=True)]
+        each = [before - after for before, after in zip(self.unfixed, self.fixed, strict=True)]
         return f"{self.gain:.2f} ({min(each):.2f} to {max(each):.2f}) of {self.step:.2f}"
 
 
@@ -69,13 +69,14 @@ def read_turns(path: Path) -> Mapping[str, Turn]:
         means[line["name"]].append(line["mean_ms"])
     rounds = min(map(len, means.values()))
     return {
-        name: Turn(own[:rounds], means[FIXES.get(name, "base")][:rounds])
-        for name, own in means.items()
+        name: Turn(unfixed[:rounds], means[FIXES.get(name, "base")][:rounds])
+        for name, unfixed in means.items()
     }
 
 
-def _tell(diagnosis: Diagnosis) -> str:
-    return ", ".join(f"{one.kind} {one.cost_ms:.2f}" for one in diagnosis.findings) or "nothing"
+def _list_costs(diagnosis: Diagnosis) -> str:
+    costs = [f"{finding.kind} {finding.cost_ms:.2f}" for finding in diagnosis.findings]
+    return ", ".join(costs) or "nothing"
 
 
 def _is_right(name: str, turn: Turn, diagnosis: Diagnosis) -> bool:
@@ -94,10 +95,10 @@ def judge_turn(report: Path, turn: Turn | None) -> str:
         facts = collect_report_facts(database, Scope())
     alone, name = judge_run([facts]), report.name.split(".")[0]
     if turn is None:
-        return f"| {name} | | {_tell(alone)} | | |"
+        return f"| {name} | | {_list_costs(alone)} | | |"
     known = judge_run([facts], control_ms=turn.step)
-    right = "/".join("yes" if _is_right(name, turn, one) else "no" for one in (alone, known))
-    return f"| {name} | {turn.to_text()} | {_tell(alone)} | {_tell(known)} | {right} |"
+    right = "/".join("yes" if _is_right(name, turn, told) else "no" for told in (alone, known))
+    return f"| {name} | {turn.to_text()} | {_list_costs(alone)} | {_list_costs(known)} | {right} |"
 
 
 def count_steps(report: Path, lines: Sequence[Mapping[str, Any]]) -> str:
@@ -106,8 +107,8 @@ def count_steps(report: Path, lines: Sequence[Mapping[str, Any]]) -> str:
     with open_report(str(report)) as database:
         utc = read_session_start(database)
         for activity in activities_of(database, Scope()):
-            for one in (activity, replace(activity, ranges=activity.ranges.pick(NO_ROWS))):
-                steps = find_steps(one)
+            for read in (activity, replace(activity, ranges=activity.ranges.pick(NO_ROWS))):
+                steps = find_steps(read)
                 cells.append(f"{steps.source}: {dict(score_steps(lines, steps, utc))}")
     return f"| {report.name.split('.')[0]} | {' | '.join(cells)} |"
 

@@ -28,15 +28,15 @@ class ReportPlace:
     @classmethod
     def parse(cls, text: str) -> "ReportPlace":
         """Return the place of `pvc:NAME:/path`, `hostpath:/tmp`, `s3://bucket/prefix` or ""."""
-        kind, _, rest = text.partition(":")
+        kind, _, place = text.partition(":")
         if not text:
             return cls()
         if kind == "pvc":
-            claim, _, path = rest.partition(":")
+            claim, _, path = place.partition(":")
             if claim and path.startswith("/") and path.strip("/"):
                 return cls(claim=claim, mount=path.rstrip("/"))
         elif kind == "hostpath":
-            path = rest.rstrip("/")
+            path = place.rstrip("/")
             if _HOST_PATH.fullmatch(path) and ".." not in path.split("/"):
                 return cls(host_path=path)
         elif kind == "s3" and _BUCKET.fullmatch(text.rstrip("/")):

@@ -196,9 +196,9 @@ def list_all_runs(report_dir: Path) -> tuple[tuple[Path, ...], tuple[Path, ...]]
     Those of others are listed but not trusted.
     """
     directories = tuple(_directories(report_dir))
-    own = {path for path in directories if owner.is_own(path, path / RUN_FILE)}
-    by_age = sorted(own, key=lambda path: ((path / RUN_FILE).lstat().st_ctime_ns, path))
-    return tuple(by_age), tuple(path for path in directories if path not in own)
+    of_user = {path for path in directories if owner.is_own(path, path / RUN_FILE)}
+    by_age = sorted(of_user, key=lambda path: ((path / RUN_FILE).lstat().st_ctime_ns, path))
+    return tuple(by_age), tuple(path for path in directories if path not in of_user)
 
 
 def _directories(report_dir: Path) -> Iterator[Path]:

@@ -107,7 +107,7 @@ def _fill(database: sqlite3.Connection, shape: Shape, key: str, text: bool) -> N
     odd = pick.choice([*[""] * 6, *ODD_CELLS])
     if odd:
         shape.features.append(f"cells: {odd}")
-    names = [*shape.columns, *(["t"] if text else [])]
+    names = [*shape.columns, "t"] if text else shape.columns
     marks = ",".join("?" * len(names))
     database.execute("BEGIN")
     for row in range(pick.choice([0, 1, 3, 50, 400, 3000])):

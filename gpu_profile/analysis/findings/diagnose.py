@@ -85,8 +85,8 @@ def judge_run(
 
 def _list_unfound(findings: Sequence[Finding]) -> tuple[Change, ...]:
     """The bounds that no finding tells: a model's own tiny kernels are launches as all others."""
-    told = {finding.kind for finding in findings}
-    return () if told & {*TINY_LAUNCHES.kinds} else (TINY_LAUNCHES,)
+    kinds = {finding.kind for finding in findings}
+    return () if kinds & {*TINY_LAUNCHES.kinds} else (TINY_LAUNCHES,)
 
 
 def _drop_items_without_findings(plan: Plan | str, findings: Sequence[Finding]) -> Plan | str:

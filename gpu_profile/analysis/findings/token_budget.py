@@ -61,7 +61,7 @@ class BudgetFacts:
 
 def find_budget(views: Sequence[RankView]) -> BudgetFacts | None:
     """The budget of the rank whose iterations take longest; None without iterations."""
-    facts = [one for view in views if (one := _measure_rank(view)) is not None]
+    facts = [budget for view in views if (budget := _measure_rank(view)) is not None]
     return max(facts, key=lambda budget: sum(budget.parts_ms["median"].values()), default=None)
 
 

@@ -179,8 +179,8 @@ def _refuse_cut(path: Path) -> ReportError:
 
 def parse_ns(number: msgspec.Raw) -> int:
     """Return the ns of a JSON number of us: 4928 of `4.928`."""
-    whole, _, fraction = bytes(number).partition(b".")
+    us, _, fraction = bytes(number).partition(b".")
     # In whole numbers: ns since 1970 have 19 digits, a float 16.
-    if whole.isdigit() and (not fraction or fraction.isdigit()):
-        return int(whole) * 1000 + int(fraction[:3].ljust(3, b"0"))
+    if us.isdigit() and (not fraction or fraction.isdigit()):
+        return int(us) * 1000 + int(fraction[:3].ljust(3, b"0"))
     return round(float(bytes(number)) * 1000)

@@ -185,7 +185,7 @@ def make_plan(
     """
     weights, time = Weights.of(replay.graph), replay.graph.time
     now = replay.step_ms
-    changes = tuple(one for one in list_changes(replay.graph) if one not in left_out)
+    changes = tuple(change for change in list_changes(replay.graph) if change not in left_out)
     if shadow is not None:
         weights, now = shadow.weights, shadow.step_ms
         time = replay.simulate(weights)

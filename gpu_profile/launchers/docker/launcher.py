@@ -224,8 +224,8 @@ class DockerLauncher(LauncherDefaults):
         """
         answer = yield from engine_answers.ask_patiently(container.inspect_mounts(job_id))
         source = container.parse_mounts(answer).get(f"{REPORTS_INSIDE}/{job_id}")
-        own = (self.report_dir / job_id).resolve()
-        if source and source.resolve() not in (own, *(own / name for name in _FOLDERS)):
+        directory = (self.report_dir / job_id).resolve()
+        if source and source.resolve() not in (directory, *(directory / name for name in _FOLDERS)):
             what = f"docker://{job_id} writes its reports to {source}"
             raise SettingsError(what, f"Add --set REPORT_DIR={source.parent}")
 

@@ -13,6 +13,7 @@ READABLE = (".sqlite", ".sqlite.gz")
 TRACES = (".pt.trace.json", ".pt.trace.json.gz")
 """Traces of torch.profiler, as its handlers name them. A directory may hold other JSON files."""
 _RECORDINGS = (".nsys-rep", *TRACES)
+_MOST_SHOWN = 3  # directories that an error names
 _WHICH = "Give a .sqlite, .nsys-rep or .pt.trace.json"
 Export = Callable[[Path], Command]
 
@@ -82,8 +83,10 @@ def _make_none_error(directory: Path) -> ReportError:
     """
     endings = (*READABLE, *_RECORDINGS)
     below = {child.parent.name for child in directory.glob("*/*") if child.name.endswith(endings)}
-    names = ", ".join([*sorted(below)[:3], *(["…"] if len(below) > 3 else [])])
-    hint = f"Give one of its directories: {names}" if below else _WHICH
+    shown = sorted(below)[:_MOST_SHOWN]
+    if len(below) > _MOST_SHOWN:
+        shown.append("…")
+    hint = f"Give one of its directories: {', '.join(shown)}" if below else _WHICH
     return ReportError(f"{directory} holds no report", hint)
 
 

@@ -16,11 +16,11 @@ _OF_THE_IMAGE = frozenset(
 
 def parse_mount(text: str) -> Mount:
     """Return the mount of `DIR`, such as `.`, or of `SOURCE:/TARGET[:ro]`. Raises SettingsError."""
-    source, colon, rest = text.partition(":")
+    source, colon, target_and_mode = text.partition(":")
     if not colon:
         folder = _resolve_own(text)
         return Mount(source=folder, target=str(folder))
-    target, _, mode = rest.partition(":")
+    target, _, mode = target_and_mode.partition(":")
     if not source or not target.startswith("/") or mode not in ("", "ro", "rw"):
         raise SettingsError(f"--mount {text!r} is no mount", "Use SOURCE:/TARGET[:ro], or .")
     return Mount(source=Path(source).absolute(), target=target, read_only=mode == "ro")

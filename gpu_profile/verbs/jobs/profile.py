@@ -73,7 +73,7 @@ def _profile_file(file: OwnFile, options: ProfileOptions, settings: Settings) ->
         file.show(job, plan)
         return
     tell_left(settings.report_dir)
-    file.tell()
+    file.announce()
     job, plan, kinds = plan_carried(file.job, launcher, settings, options)
     kinds = () if file.is_mixed else kinds
     process.drive(launcher.check_job(job, plan))

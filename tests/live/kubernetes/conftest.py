@@ -130,8 +130,10 @@ def derived(image: str, address: str, program: Path, path: str, more: Path | Non
     """The image with a program of a test's own at `path`, by its digest in the registry."""
     name = f"gpu-profile-with-{program.name}-{os.getpid()}"
     with tempfile.TemporaryDirectory() as context:
-        lines = [f"FROM {image}"]
-        for file, target in ((program, path), *([(more, f"/{more.name}")] if more else [])):
+        lines, added = [f"FROM {image}"], [(program, path)]
+        if more:
+            added.append((more, f"/{more.name}"))
+        for file, target in added:
             shutil.copy(file, context)
             lines.append(f"COPY {file.name} {target}")
         (Path(context) / "Dockerfile").write_text("\n".join(lines))

@@ -49,7 +49,7 @@ class OwnerHooks:
         known = self._known.get(id(module))
         if known is None or known() is not module:
             if len(self._known) >= self._most_known:
-                self._known = {key: one for key, one in self._known.items() if one() is not None}
+                self._known = {key: ref for key, ref in self._known.items() if ref() is not None}
                 self._most_known = max(_FEWEST_DEAD, 2 * len(self._known))
             self._known[id(module)] = weakref.ref(module)
 

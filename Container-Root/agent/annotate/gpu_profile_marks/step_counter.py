@@ -43,15 +43,15 @@ class StepCounter:
             self._is_wanted = False
             self._shown = self._open()
             self._read_asked = open_asked(self._times_file) or self._read_asked
-        self._tell(self._does)
+        self._show(self._does)
 
-    def _tell(self, does: int) -> None:
+    def _show(self, does: int) -> None:
         self._does = does
         if self._shown is not None:
             SHOWN.pack_into(self._shown, 0, self._begun, does)
 
     def tell_tracing(self, traces: bool) -> None:
-        self._tell(_TRACES if traces else _RUNS)
+        self._show(_TRACES if traces else _RUNS)
 
     def is_to_trace(self) -> bool:
         """Return whether the program is asked to record itself."""
@@ -66,11 +66,11 @@ class StepCounter:
     def wait(self) -> None:
         """Wait until nsys has all of the window, 10 s at most: its agent may have been killed."""
         self._has_waited = True
-        self._tell(_WAITS)
+        self._show(_WAITS)
         deadline = time.monotonic() + _LONGEST_S
         while self._read_asked() == WAIT and time.monotonic() < deadline:
             time.sleep(_POLL_S)
-        self._tell(_RUNS)
+        self._show(_RUNS)
 
     def _open(self) -> mmap.mmap | None:
         path = _name_file(self._times_file, f"steps-{{}}-{os.getpid()}")

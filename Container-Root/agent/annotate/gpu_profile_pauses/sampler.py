@@ -153,7 +153,7 @@ class Sampler:
             threads = (threads[place:] + threads[:place])[:_MOST_THREADS]
         for ident, thread in threads:
             if thread:
-                self._tell(thread, frames.pop(ident), now)
+                self._mark_time(thread, frames.pop(ident), now)
 
     def _find_thread(self, ident: int) -> int:
         """Return the kernel's number of a thread, 0 for one that Python's threading does not know.
@@ -165,7 +165,7 @@ class Sampler:
         thread = threading._active.get(ident)  # type: ignore[attr-defined]
         return getattr(thread, "_native_id", None) or 0
 
-    def _tell(self, thread: int, frame: FrameType, now: int) -> None:
+    def _mark_time(self, thread: int, frame: FrameType, now: int) -> None:
         """Mark the time since the last mark of this thread, at its end.
 
         Where the thread held the interpreter's lock, in a collection or a regular expression, this

@@ -117,13 +117,18 @@ def _choose_joined(log: RequestLog, times: IterationTimes | None) -> list[Reques
     start, end = float(times.start[0]) / 1e9, float(times.end[-1]) / 1e9
     low, high = min(r.arrival for r in log.requests), max(r.end for r in log.requests)
     if high <= start or end <= low:
-        what = f"the requests are of {_tell(low)} to {_tell(high)}, the recording of {_tell(start)}"
-        raise SettingsError(f"{what} to {_tell(end)}", "Use the log of the recorded time")
+        requests, recording = _format_span(low, high), _format_span(start, end)
+        what = f"the requests are of {requests}, the recording of {recording}"
+        raise SettingsError(what, "Use the log of the recorded time")
     first = float(times.host_start[0]) / 1e9
     return [r for r in log.requests if first <= r.arrival and r.first_token <= end]
 
 
-def _tell(seconds: float) -> str:
+def _format_span(start: float, end: float) -> str:
+    return f"{_format_time(start)} to {_format_time(end)}"
+
+
+def _format_time(seconds: float) -> str:
     return datetime.fromtimestamp(seconds, timezone.utc).strftime("%Y-%m-%d %H:%M:%S UTC")
 
 

@@ -54,16 +54,18 @@ def render_overview(tables: Mapping[str, Table], facts_of_run: Overview) -> str:
     start_up = facts_of_run.start_up
     starting = [("Start-up", f"{start_up.seconds:.1f} s", "not counted beside")] if start_up else []
     waiting = "Waiting for GPUs" if is_alone else "Waiting for ranks"
-    communicating = (
-        (waiting, share("Exposed Comm Wait"), "exposed communication"),
-        ("Moving data", share("Exposed Comm Transfer"), "exposed communication"),
-    )
+    communicating = []
+    if tables["comm_sum"].rows:
+        communicating = [
+            (waiting, share("Exposed Comm Wait"), "exposed communication"),
+            ("Moving data", share("Exposed Comm Transfer"), "exposed communication"),
+        ]
     return render_figures(
         (
             *starting,
             ("Step", *_describe_step(tables["step_sum"], is_alone)),
             ("Compute", share("Compute"), "of the time" if is_alone else "of the ranks' time"),
-            *(communicating if tables["comm_sum"].rows else ()),
+            *communicating,
             ("Idle", share("Idle"), "no GPU work at all"),
         )
     )

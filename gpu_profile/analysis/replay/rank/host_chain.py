@@ -87,7 +87,7 @@ def _find_handovers(
     takers = list_distinct(activity.calls.thread[by_start])
     if are_beside:
         least = find_least_stall(activity)
-        takers = [one for one in takers if _waits(activity, window, by_start, one, least)]
+        takers = [thread for thread in takers if _waits(activity, window, by_start, thread, least)]
     pairs = [_list_handovers(activity, by_start, number) for number in takers]
     return np.concatenate([make_pairs([], []), *pairs])
 

@@ -50,8 +50,8 @@ def _tell_unread(file: Path) -> None:
     names = [f"{file.stem}.override{suffix}" for suffix in (".yaml", ".yml")]
     for name in names if file.stem in {"compose", "docker-compose"} else ():
         if file.with_name(name).exists():
-            whole = "`docker compose config > whole.yaml` joins them"
-            Progress().say(f"note: {name} is not read: {whole}")
+            hint = "`docker compose config > whole.yaml` joins them"
+            Progress().say(f"note: {name} is not read: {hint}")
 
 
 def _read_entrypoint(service: ComposeService) -> Steps[Entrypoint]:

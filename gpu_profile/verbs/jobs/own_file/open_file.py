@@ -51,7 +51,7 @@ class OwnFile:
     job: Job
     launcher: Launcher
     show: Callable[[Job, NsysPlan], None]
-    tell: Callable[[], None]
+    announce: Callable[[], None]
     agree: Callable[[Job, NsysPlan], None] = _agree_to_all
     is_mixed: bool = False
 
@@ -78,7 +78,7 @@ def _open_script(options: ProfileOptions, settings: Settings, text: str) -> OwnF
         job=job_from_script(options, settings, launcher, script),
         launcher=launcher,
         show=lambda job, plan: show_script(job, plan, launcher, script),
-        tell=lambda: tell_script(script),
+        announce=lambda: tell_script(script),
     )
 
 
@@ -88,7 +88,7 @@ def _open_service(options: ProfileOptions, settings: Settings) -> OwnFile:
         job=job_from_service(options, settings, launcher, service),
         launcher=launcher,
         show=lambda job, plan: show_service(job, plan, launcher, service),
-        tell=lambda: tell_service(service),
+        announce=lambda: tell_service(service),
     )
 
 
@@ -98,7 +98,7 @@ def _open_object(options: ProfileOptions, settings: Settings, text: str) -> OwnF
         job=job_from_manifest(options, settings, launcher),
         launcher=launcher,
         show=lambda job, plan: show_difference(job, plan, launcher),
-        tell=lambda: tell_target(launcher),
+        announce=lambda: tell_target(launcher),
         agree=lambda job, plan: agree_to_replace(job, plan, launcher, options),
         is_mixed=launcher.get_manifest().target.is_mixed,
     )

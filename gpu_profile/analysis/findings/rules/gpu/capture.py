@@ -134,7 +134,8 @@ def _list_missing(views: Sequence[RankView]) -> tuple[str, ...]:
             sizes[communicator] = size
             present.setdefault(communicator, set()).add(rank)
     missing = {
-        (size, tuple(sorted(set(range(size)) - present[one]))) for one, size in sizes.items()
+        (size, tuple(sorted(set(range(size)) - present[communicator])))
+        for communicator, size in sizes.items()
     }
     return tuple(
         f"workers that were not recorded: {format_ranks(ranks)} of a communicator of {size} are "

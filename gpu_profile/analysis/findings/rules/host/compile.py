@@ -88,7 +88,7 @@ def _find_proven(activity: Activity, database: Database) -> Intervals:
 def _list_marks(activity: Activity, database: Database) -> list[Compilation]:
     marks = list_compilations(database)
     process = process_of(np.array([mark.thread for mark in marks], np.int64))
-    return [mark for mark, own in zip(marks, process, strict=True) if own == activity.process]
+    return [mark for mark, of in zip(marks, process, strict=True) if of == activity.process]
 
 
 def _name_functions(activity: Activity, database: Database) -> tuple[str, ...]:
