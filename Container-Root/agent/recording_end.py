@@ -42,7 +42,7 @@ class RecordingEnd:
         self._collected = threading.Event()
         self._completed = threading.Event()
         self._failure = ""
-        self._worker = threading.Thread(target=self._end, daemon=True)
+        self._worker = threading.Thread(target=self._end, args=(session,), daemon=True)
         self.last_step = -1
 
     @contextlib.contextmanager
@@ -98,10 +98,9 @@ class RecordingEnd:
             self._completed.wait()
             line.sendall(b"w")
 
-    def _end(self) -> None:
-        assert self.session is not None
+    def _end(self, session: Session) -> None:
         with shelter.block_signals(True):  # of Slurm, which signals all processes of a step
-            failure = self._failure = self.session.stop(self._collected.set)
+            failure = self._failure = session.stop(self._collected.set)
         self._collected.set()
         who = f"rank {self._rank}"
         if failure:

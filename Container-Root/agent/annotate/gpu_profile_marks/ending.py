@@ -89,7 +89,7 @@ class Ending:
         if self.is_manual and self._trace is not None:
             return self._follow_request(self._trace)
         if self._line is not None:
-            self._look_for_report(number)
+            self._look_for_report(self._line, number)
         if self._trace is not None and self._follow(self._trace, number):
             return True
         if self._is_whole or self.recorded is not None or not (self._address or self._trace):
@@ -162,17 +162,16 @@ class Ending:
         if self._torch.cuda.is_initialized():
             self._torch.cuda.synchronize()
 
-    def _look_for_report(self, number: int) -> None:
+    def _look_for_report(self, line: socket.socket, number: int) -> None:
         """Note the first step that begins behind the end of nsys' work on the report."""
-        assert self._line is not None
         try:
-            if self._line.recv(1) == b"w":  # written
+            if line.recv(1) == b"w":  # written
                 self._control = number
         except BlockingIOError:
             return
         except OSError:  # profile.py is gone
             pass
-        self._line.close()
+        line.close()
         self._line = None
 
     def stop(self, _number: int) -> None:
