@@ -33,7 +33,7 @@ def _run_inside(code: str, root: Path = ROOT) -> Result:
 
 def describe_devices() -> list[tuple[int, int, int]]:
     facts = [device.lstat() for device in DEVICES]
-    return [(one.st_ino, one.st_rdev, stat.S_IFMT(one.st_mode)) for one in facts]
+    return [(status.st_ino, status.st_rdev, stat.S_IFMT(status.st_mode)) for status in facts]
 
 
 HARM = """

@@ -135,7 +135,7 @@ def _write_page(path: Path) -> Outcome:
             page = Path(folder) / "page.html"
             diagnoses: list[Diagnosis] = []
             write_page(read.sources, page, notify=lines.append, tell_findings=diagnoses.append)
-            lines += [line for one in diagnoses for line in one.to_text().splitlines()]
+            lines += [line for diagnosis in diagnoses for line in diagnosis.to_text().splitlines()]
         except GpuProfileError as error:
             return judge_refusal(error)
     control = [line for line in lines if not line.isprintable()]

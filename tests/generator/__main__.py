@@ -33,7 +33,7 @@ def main() -> None:
         verdicts = list(pool.map(judge_seed, seeds, chunksize=8))
     print(f"seeds {seeds.start} to {seeds.stop - 1}")
     print(*_lines(verdicts), sep="\n")
-    faults = [one for one in verdicts if one.wrong or one.steps or one.misses]
+    faults = [verdict for verdict in verdicts if verdict.wrong or verdict.steps or verdict.misses]
     print(*faults[: chosen.show], sep="\n")
 
 
@@ -53,17 +53,17 @@ def _lines(verdicts: Sequence[Verdict]) -> list[str]:
     for verdict in verdicts:
         for name in [plant.name for plant in verdict.program.plants] or ["nothing"]:
             groups[name].append(verdict)
-    causes = Counter(text.split(" on ")[0] for one in verdicts for text in one.wrong)
+    causes = Counter(text.split(" on ")[0] for verdict in verdicts for text in verdict.wrong)
     lines = [_line(name, group, {name}) for name, group in sorted(groups.items())]
     return [*lines, _line("all", verdicts, set(groups)), f"wrong: {dict(causes.most_common())}"]
 
 
 def _line(name: str, group: Sequence[Verdict], plants: Container[str]) -> str:
-    costs = [cost for one in group for cost in one.costs if cost.plant.name in plants]
+    costs = [cost for verdict in group for cost in verdict.costs if cost.plant.name in plants]
     costly = [cost for cost in costs if cost.share >= NAMED_COST]
     named = sum(cost.named for cost in costly)
-    wrong = sum(bool(one.wrong) for one in group)
-    steps = sum(bool(one.steps) for one in group)
+    wrong = sum(bool(verdict.wrong) for verdict in group)
+    steps = sum(bool(verdict.steps) for verdict in group)
     return (
         f"{name:14} {len(group):5} runs, {wrong:4} with a wrong cause, {steps:4} with wrong steps, "
         f"{named} of {len(costly)} of {NAMED_COST:.0%} or more named"

@@ -87,10 +87,13 @@ def compare_gain(
     seed: int, plant: Plant, diagnosis: Diagnosis, step_ms: float, true_ms: float
 ) -> Gain:
     """The gain that a diagnosis predicts of a plant's fix, beside the true one."""
-    finding = next((one for one in diagnosis.findings if _names(one, plant)), None)
+    finding = next((finding for finding in diagnosis.findings if _names(finding, plant)), None)
     predicted = finding.replayed_ms if finding else None
     why_not = diagnosis.plan if isinstance(diagnosis.plan, str) else ""
-    texts = (f"{one.kind}/{one.cause} {one.ranks} {one.cost_ms:.3f}" for one in diagnosis.findings)
+    texts = (
+        f"{finding.kind}/{finding.cause} {finding.ranks} {finding.cost_ms:.3f}"
+        for finding in diagnosis.findings
+    )
     return Gain(seed, plant, step_ms, true_ms, predicted, why_not, tuple(texts))
 
 
@@ -108,5 +111,8 @@ def fix(program: Program | ParallelProgram, plant: Plant) -> Program | ParallelP
         return replace(program.without(plant), kernels=tuple(t * share for t in program.kernels))
     if plant.name == "exposed":
         return replace(program.without(plant), transfer_us=0.0)
-    kept = [fix_plant(plant) if one == plant else one for one in (program.plant, program.second)]
+    kept = [
+        fix_plant(plant) if planted == plant else planted
+        for planted in (program.plant, program.second)
+    ]
     return replace(program, plant=kept[0], second=kept[1])

@@ -155,8 +155,8 @@ def _in_the_job(findings: Sequence[Finding], databases: Sequence[Database]) -> t
     scopes = run_of([survey_report(database) for database in databases]).scopes
     ranks = {rank: pid - 100 for scope in scopes for pid, rank in scope.ranks.items()}
     return tuple(
-        replace(one, ranks=tuple(sorted(ranks.get(rank, rank) for rank in one.ranks)))
-        for one in findings
+        replace(finding, ranks=tuple(sorted(ranks.get(rank, rank) for rank in finding.ranks)))
+        for finding in findings
     )
 
 
@@ -226,8 +226,8 @@ def _is_transfer(finding: Finding, run: Run) -> bool:
         for plant in program.plants:
             program = program.without(plant)
     with_transfers, without = (
-        mean_step(run_program(one).truth, steps)
-        for one in (program, replace(program, transfer_us=0.0))
+        mean_step(run_program(variant).truth, steps)
+        for variant in (program, replace(program, transfer_us=0.0))
     )
     return 1 - without / with_transfers >= LEAST_SHARE / 2
 
@@ -240,9 +240,9 @@ def _named(findings: Sequence[Finding], plant: Plant, program: Program | Paralle
     """
     several = len(program.plants) > 1 or program.saves
     return any(
-        (one.kind, one.cause) in NAMES[plant.name]
-        and (one.ranks == plant.ranks or (several and set(one.ranks) <= set(plant.ranks)))
-        for one in findings
+        (finding.kind, finding.cause) in NAMES[plant.name]
+        and (finding.ranks == plant.ranks or (several and set(finding.ranks) <= set(plant.ranks)))
+        for finding in findings
     )
 
 
@@ -283,5 +283,5 @@ def _rank_error(begins: list[int], truth: Truth, rank: int, span: tuple[int, int
     if abs(len(begins) - len(true)) > 2:
         return f"{len(begins)} steps, truly {len(true)}"
     allowed = 0.05 * truth.step_ms(STEADY) * 1e6
-    far = [begin for begin in begins[1:] if min(abs(begin - one) for one in true) > allowed]
+    far = [begin for begin in begins[1:] if min(abs(begin - known) for known in true) > allowed]
     return f"{len(far)} of {len(begins)} boundaries are off" if far else ""

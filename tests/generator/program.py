@@ -112,7 +112,7 @@ class Program:
 
     @property
     def plants(self) -> tuple[Plant, ...]:
-        return tuple(one for one in (self.plant, self.second) if one.name != "nothing")
+        return tuple(planted for planted in (self.plant, self.second) if planted.name != "nothing")
 
     @property
     def saves(self) -> bool:
@@ -126,7 +126,7 @@ class Program:
         return sum(1 / every for every in (self.log_every, self.phases.evaluate_every) if every)
 
     def without(self, plant: Plant) -> "Program":
-        kept = [one if one != plant else Plant() for one in (self.plant, self.second)]
+        kept = [planted if planted != plant else Plant() for planted in (self.plant, self.second)]
         return replace(self, plant=kept[0], second=kept[1])
 
     @property

@@ -123,14 +123,14 @@ def serve(server: Server) -> Serving:
     while waiting or running:
         if not running and waiting[0].arrival > rank.now:
             rank.now = waiting[0].arrival
-        came = [one for one in waiting if one.arrival <= rank.now]
+        came = [request for request in waiting if request.arrival <= rank.now]
         running += came
         waiting = waiting[len(came) :]
         turn += 1
-        mine = [one for one in running if one.model == turn % server.models]
+        mine = [request for request in running if request.model == turn % server.models]
         if mine:
             _iterate(run, mine)
-            running = [one for one in running if len(one.told) < one.output]
+            running = [request for request in running if len(request.told) < request.output]
             run.iterations[-1] = replace(run.iterations[-1], alone=not running)
     return run
 
@@ -151,8 +151,8 @@ def _iterate(run: Serving, running: list[Request]) -> None:
     server, rank = run.server, run.rank
     rank.work(server.gap_us)
     host, counts = rank.now, count_operations(rank)
-    prompts = [one for one in running if one.read < one.prompt]
-    decoding = [one for one in running if one.read >= one.prompt]
+    prompts = [request for request in running if request.read < request.prompt]
+    decoding = [request for request in running if request.read >= request.prompt]
     chunks = _choose_chunks(server, prompts)
     if chunks and not server.chunk:
         decoding = []
@@ -161,12 +161,12 @@ def _iterate(run: Serving, running: list[Request]) -> None:
     _launch(run, kind, len(decoding), tokens)
     end = rank.now
     _mark(server, rank, host, (len(chunks), tokens, len(decoding)))
-    for one in running:
-        if one.number in chunks:
-            one.read += chunks[one.number]
-        if one in decoding or (one.number in chunks and one.read >= one.prompt):
-            many = server.verifies if one in decoding and server.verifies else 1
-            one.told += [end + 30 * US] * min(many, one.output - len(one.told))
+    for request in running:
+        if request.number in chunks:
+            request.read += chunks[request.number]
+        if request in decoding or (request.number in chunks and request.read >= request.prompt):
+            many = server.verifies if request in decoding and server.verifies else 1
+            request.told += [end + 30 * US] * min(many, request.output - len(request.told))
     batch = len(chunks) + len(decoding)
     first = find_first_start(rank, counts)
     run.iterations.append(Iteration(host, first, kind, batch, False))
@@ -175,10 +175,10 @@ def _iterate(run: Serving, running: list[Request]) -> None:
 def _choose_chunks(server: Server, prompts: list[Request]) -> dict[int, int]:
     """By the number of a request, how many of its tokens are read now."""
     left, chunks = server.chunk or 8192, dict[int, int]()
-    for one in prompts:
-        size = min(left, one.prompt - one.read)
+    for request in prompts:
+        size = min(left, request.prompt - request.read)
         if size:
-            chunks[one.number] = size
+            chunks[request.number] = size
             left -= size
     return chunks
 

@@ -57,7 +57,9 @@ class Machine:
     def plant(self, rank: Rank, *names: str) -> Plant | None:
         """What of these names is planted on the rank."""
         plants = self.program.plants
-        return next((one for one in plants if one.name in names and rank.rank in one.ranks), None)
+        return next(
+            (plant for plant in plants if plant.name in names and rank.rank in plant.ranks), None
+        )
 
     def spread(self, rank: Rank) -> float:
         """A factor near 1."""
@@ -98,7 +100,7 @@ def simulate(program: Program) -> Run:
 
 
 def frozen(lists: list[list[int]]) -> tuple[tuple[int, ...], ...]:
-    return tuple(tuple(one) for one in lists)
+    return tuple(tuple(numbers) for numbers in lists)
 
 
 def _new_ranks(program: Program) -> list[Rank]:

@@ -85,7 +85,7 @@ class _Gpu:
         asked = rank.now
         call = rank.call("cudaLaunchKernel_v7000", rank.launch_us)
         start = max(self.ends.get(stream, 0) + US, asked + 4 * US)
-        others = [one for one in self.kernels[-40:] if one[0] != stream]
+        others = [kernel for kernel in self.kernels[-40:] if kernel[0] != stream]
         if program.sharing == EXCLUSIVE:
             start = max([start, *(end + US for _, _, end in others)])
         end = start + int(length_us * factor * US)

@@ -32,8 +32,8 @@ def test_iterations_are_those_of_the_log_with_marks_and_without(folder: Path) ->
     with open_report(str(folder / "rank0.sqlite.gz")) as database:
         utc = read_session_start(database)
         (activity,) = activities_of(database, Scope())
-    for one in (activity, replace(activity, ranges=activity.ranges.pick(NO_ROWS))):
-        steps = find_steps(one)
+    for read in (activity, replace(activity, ranges=activity.ranges.pick(NO_ROWS))):
+        steps = find_steps(read)
         counts = score_steps(lines, steps, utc)
         assert steps.are_iterations
         assert counts["logged"] >= 40
@@ -45,7 +45,7 @@ def test_iterations_are_those_of_the_log_with_marks_and_without(folder: Path) ->
 def test_a_host_gap_costs_what_its_fix_gains() -> None:
     with open_report(str(SERVERS / "node_host_gap" / "rank0.sqlite.gz")) as database:
         diagnosis = diagnose_reports(database)
-    gap = next(one for one in diagnosis.findings if one.kind == "decode_gap")
+    gap = next(finding for finding in diagnosis.findings if finding.kind == "decode_gap")
     assert gap.replayed_ms is not None
     assert abs(gap.replayed_ms - PLAIN_GAIN_MS) <= 0.1 * PLAIN_STEP_MS
 

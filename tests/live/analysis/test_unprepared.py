@@ -99,7 +99,7 @@ def test_steps_begin_on_the_gpu_where_those_of_a_marked_twin_do(name: str) -> No
 def test_gpus_of_one_process_agree_on_the_boundaries() -> None:
     """JAX launches for each GPU from a thread of its own, the second GPU's some us earlier."""
     with open_reports("jax_data_parallel") as (database,):
-        first, second = (find_steps(one) for one in load_activities(database, Scope()))
+        first, second = (find_steps(activity) for activity in load_activities(database, Scope()))
     assert len(first) == len(second)
     assert first.host_start.tolist() == second.host_start.tolist()
     apart = np.abs(first.start - second.start) / np.median(np.diff(first.start))
@@ -119,7 +119,7 @@ def test_the_straggler_is_the_rank_that_computes_more() -> None:
 
 def test_the_straggler_whose_loader_is_slow_has_the_loader_in_its_evidence() -> None:
     findings = diagnose_program("straggler_loader").findings
-    (finding,) = (one for one in findings if one.kind == "straggler")
+    (finding,) = (finding for finding in findings if finding.kind == "straggler")
     assert any(
         line.endswith("as a rank that waits for its data loader") for line in finding.evidence
     )
@@ -141,7 +141,7 @@ def test_the_rank_with_most_of_the_tokens_has_the_busiest_experts() -> None:
     (finding,) = RULES["experts"].judge(views).findings
     assert finding.ranks == (1,)
     assert "the experts of rank 1 get 1.60 times the mean of tokens" in " ".join(finding.evidence)
-    assert not {"experts", "straggler"} & {one.kind for one in judge_run(parts).findings}
+    assert not {"experts", "straggler"} & {finding.kind for finding in judge_run(parts).findings}
 
 
 def test_every_third_step_waits_for_the_loader() -> None:
@@ -158,7 +158,7 @@ def test_an_item_in_each_step_is_named() -> None:
 def test_the_seams_of_windows_are_no_idle_time() -> None:
     """Rank 0 begins each later window 20 ms after rank 1, while the profiler starts."""
     diagnosis = diagnose_program("windows")
-    assert all(one.cost_ms < 1 for one in diagnosis.findings if one.kind == "idle")
+    assert all(finding.cost_ms < 1 for finding in diagnosis.findings if finding.kind == "idle")
     with open_reports("windows") as databases:
         run = run_of([survey_report(database) for database in databases])
         scope = run.join([str(database.path) for database in databases])[0]

@@ -239,7 +239,7 @@ def test_a_comment_of_somebody_else_is_left_alone(program: str, tmp_path: Path) 
     with serve_github(state):
         assert comment(state, program, tmp_path, GP_COMMAND="").returncode == 0
         gone = comment(state, program, tmp_path, GP_HEAD_SHA=OTHER)
-    assert [one["user"]["login"] for one in state.comments[3]] == ["somebody", BOT]
+    assert [comment["user"]["login"] for comment in state.comments[3]] == ["somebody", BOT]
     assert state.comments[3][0]["body"] == f"{MARK} mine"
     assert "Repeat" not in state.comments[3][1]["body"]
     assert (gone.returncode, "nothing to comment on" in gone.stdout) == (0, True)

@@ -23,9 +23,9 @@ class Proxy:
 
     def cut(self) -> None:
         self._up = False
-        for one in self._open:
+        for connection in self._open:
             with contextlib.suppress(OSError):
-                one.shutdown(socket.SHUT_RDWR)
+                connection.shutdown(socket.SHUT_RDWR)
         self._open.clear()
 
     def mend(self) -> None:

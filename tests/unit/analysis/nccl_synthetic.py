@@ -92,9 +92,9 @@ def launch(rank: Rank, name: str, *calls: Call, grouped: bool = False) -> Launch
 
 def together(launches: Sequence[Launch], transfer_us: float = 30) -> None:
     """All end when the last one has arrived and the data has moved."""
-    end = max(one.start for one in launches) + int(transfer_us * US)
-    for one in launches:
-        one.ends(end)
+    end = max(launch.start for launch in launches) + int(transfer_us * US)
+    for launch in launches:
+        launch.ends(end)
 
 
 def all_reduce_of(ranks: Sequence[Rank], communicator: int, size: int = 8 << 20) -> None:

@@ -18,8 +18,8 @@ def interrupted(interrupt: BaseException, *answers: Result) -> Command:
     """The command that follows the interrupt, which is the last."""
     steps = use_pinned("https://example.com/a.yaml", "0" * 64, apply_file)
     next(steps)
-    for one in answers:
-        steps.send(one)
+    for result in answers:
+        steps.send(result)
     cleanup = steps.throw(interrupt)
     with pytest.raises(type(interrupt)):
         steps.send(OK)

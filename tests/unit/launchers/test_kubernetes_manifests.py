@@ -156,7 +156,7 @@ def pod_specs(found: Any) -> list[dict[str, Any]]:
     """The pod specs of a job: of each replica, or of the runtime patch."""
     if "trainer" in found["spec"]:
         jobs = found["spec"]["runtimePatches"][0]["trainingRuntimeSpec"]["template"]["spec"]
-        return [one["template"]["spec"]["template"]["spec"] for one in jobs["replicatedJobs"]]
+        return [job["template"]["spec"]["template"]["spec"] for job in jobs["replicatedJobs"]]
     replicas = next(v for k, v in found["spec"].items() if k.endswith("ReplicaSpecs"))
     return [replica["template"]["spec"] for replica in replicas.values()]
 

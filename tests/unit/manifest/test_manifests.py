@@ -92,8 +92,12 @@ def test_reports_go_to_the_place_that_the_flag_names(place: str) -> None:
     source, mount, directory = PLACES[place]
     edit = dataclasses.replace(EDIT, place=ReportPlace.parse(place))
     (pod,) = load_all_yaml(read_file("pod").edit(edit).after)
-    (volume,) = [one for one in pod["spec"]["volumes"] if one["name"] == "gpu-profile-reports"]
-    mounts = {one["name"]: one["mountPath"] for one in pod["spec"]["containers"][0]["volumeMounts"]}
+    (volume,) = [
+        volume for volume in pod["spec"]["volumes"] if volume["name"] == "gpu-profile-reports"
+    ]
+    mounts = {
+        mount["name"]: mount["mountPath"] for mount in pod["spec"]["containers"][0]["volumeMounts"]
+    }
     assert (source in volume, mounts[volume["name"]]) == (True, mount)
     notes = pod["metadata"]["annotations"]
     assert notes["gpu-profile.io/reports"] == f"{directory}/{EDIT.job.name}"

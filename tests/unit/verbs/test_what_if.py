@@ -23,7 +23,7 @@ def test_each_change_alone_and_all_together() -> None:
     assert done.returncode == 0, done.stderr
     answer = json.loads(done.stdout)
     Draft202012Validator(gpu_profile.schema("what_if")).validate(answer)
-    gains = {one["change"]: one["gain_ms"] for one in answer["changes"]}
+    gains = {change["change"]: change["gain_ms"] for change in answer["changes"]}
     assert list(gains)[-1] == "all together"
     assert gains["without host pauses"] == pytest.approx(6.5, rel=0.05)
     assert gains["gemm 2 times as fast"] == pytest.approx(0, abs=0.1)

@@ -69,10 +69,10 @@ def test_marked_iterations_are_those_of_the_server(server: Server, tmp_path: Pat
     steps = find_run_steps(run, tmp_path)
     assert steps.source == f"marks of {server.engine}"
     true = run.iterations
-    assert steps.host_start.tolist() == [one.host for one in true]
-    assert [KINDS[kind] for kind in steps.kind.tolist()] == [one.kind for one in true]
-    assert steps.batch.tolist() == [one.batch for one in true]
-    assert np.array_equal(steps.start, [one.gpu for one in true])
+    assert steps.host_start.tolist() == [iteration.host for iteration in true]
+    assert [KINDS[kind] for kind in steps.kind.tolist()] == [iteration.kind for iteration in true]
+    assert steps.batch.tolist() == [iteration.batch for iteration in true]
+    assert np.array_equal(steps.start, [iteration.gpu for iteration in true])
     told = [row for row, pause in enumerate(steps.unasked.tolist()) if pause]
     assert all(true[row].alone for row in told)
     if server.bursts > 1:
@@ -93,7 +93,7 @@ UNMARKED = (
 def test_iterations_without_marks_end_with_their_tokens(server: Server, tmp_path: Path) -> None:
     run = serve(server)
     steps = find_run_steps(run, tmp_path)
-    true = {one.gpu: one.kind for one in run.iterations}
+    true = {iteration.gpu: iteration.kind for iteration in run.iterations}
     found = dict(zip(steps.start.tolist(), (KINDS[kind] for kind in steps.kind), strict=True))
     assert len(found.keys() & true.keys()) >= 0.99 * len(true)
     assert len(found) <= len(true)

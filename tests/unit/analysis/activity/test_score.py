@@ -15,12 +15,12 @@ def test_found_iterations_are_held_against_the_log(tmp_path: Path) -> None:
     run = serve(Server(requests=6, chunk=256))
     lines = [
         {
-            "start": (EPOCH_NS + one.host) / 1e9,
-            "end": (EPOCH_NS + one.gpu) / 1e9,
-            "kind": one.kind,
-            "batch": one.batch,
+            "start": (EPOCH_NS + iteration.host) / 1e9,
+            "end": (EPOCH_NS + iteration.gpu) / 1e9,
+            "kind": iteration.kind,
+            "batch": iteration.batch,
         }
-        for one in run.iterations
+        for iteration in run.iterations
     ]
     lines[5] |= {"kind": "prefill", "batch": 99}
     with open_report(str(run.save(tmp_path))) as database:

@@ -205,7 +205,7 @@ def test_ranks_are_paired_by_the_numbers_of_their_steps(tmp_path: Path) -> None:
     # Step 27 is the last that the first rank recorded: its end is not known.
     assert common_steps([early, late]) == ((2, 7), (0, 5))
     assert common_steps([late, early]) == ((0, 5), (2, 7))
-    plain = [replace(one, number=one.number[:0]) for one in (early, late)]
+    plain = [replace(ranges, number=ranges.number[:0]) for ranges in (early, late)]
     assert common_steps(plain) == ((0, 8), (0, 8))
 
 

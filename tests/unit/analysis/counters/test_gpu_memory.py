@@ -47,7 +47,9 @@ def test_memory_of_before_the_recording_raises_the_curve(tmp_path: Path) -> None
 def test_processes_and_kinds_have_curves_of_their_own(tmp_path: Path) -> None:
     recording = recorded((10, 4, DEVICE, ALLOCATED), (20, 1, PINNED, ALLOCATED))
     add(recording, (15, 8, DEVICE, ALLOCATED), process=OTHER)
-    found = [(one.process, one.kind, one.bytes.tolist()) for one in curves(recording, tmp_path)]
+    found = [
+        (curve.process, curve.kind, curve.bytes.tolist()) for curve in curves(recording, tmp_path)
+    ]
     assert found == [(PROCESS, "Pinned", [1]), (PROCESS, "Device", [4]), (OTHER, "Device", [8])]
 
 

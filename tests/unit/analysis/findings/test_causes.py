@@ -66,8 +66,12 @@ def test_a_wait_before_a_pause_of_the_host_says_that_both_cost_the_same_time(
         rank.work(work_us)
 
     findings = judged(Training(ranks=1, after=read).record(), tmp_path)
-    assert {one.kind for one in findings} == ({"synchronization", "idle"} if overlaps else set())
-    lines = [line for one in findings for line in one.evidence if "the same loss as" in line]
+    assert {finding.kind for finding in findings} == (
+        {"synchronization", "idle"} if overlaps else set()
+    )
+    lines = [
+        line for finding in findings for line in finding.evidence if "the same loss as" in line
+    ]
     assert len(lines) == overlaps
 
 

@@ -130,7 +130,7 @@ def test_an_advice_names_the_command_that_was_typed(
 ) -> None:
     monkeypatch.setattr(sys, "argv", ["/usr/bin/gpu-profile", "diagnose"])
     findings = diagnosed(Training(transfer_us=2000), tmp_path).findings
-    (advice,) = (one.advice for one in findings if one.kind == "exposed_communication")
+    (advice,) = (finding.advice for finding in findings if finding.kind == "exposed_communication")
     assert "(gpu-profile test --suite nccl)" in advice
 
 

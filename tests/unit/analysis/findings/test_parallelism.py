@@ -28,7 +28,7 @@ def comm_sum(recording: Recording, folder: Path) -> Table:
 def kinds(diagnosis: Diagnosis) -> set[tuple[str, tuple[int, ...], str]]:
     """The findings, but for the transfers of all-to-alls: they take 4 % of these short steps."""
     told = {(f.kind, f.ranks, f.cause) for f in diagnosis.findings}
-    return {one for one in told if one[0] != "exposed_communication"}
+    return {finding for finding in told if finding[0] != "exposed_communication"}
 
 
 @pytest.mark.parametrize("slow", [0, 1, 2, 3])

@@ -24,7 +24,7 @@ def collate() -> DiagnosedReport:
 
 def test_the_cost_is_the_step_less_the_step_without_the_cause(collate: DiagnosedReport) -> None:
     diagnosis = judge_run([collate], control_ms=13.7)
-    (idle,) = (one for one in diagnosis.findings if one.kind == "idle")
+    (idle,) = (finding for finding in diagnosis.findings if finding.kind == "idle")
     assert idle.cost_ms == pytest.approx(6.5, rel=0.05)
     assert idle.as_json()["ms_per_step"] == round(idle.cost_ms, 3)
     assert "at_most_ms_per_step" not in idle.as_json()

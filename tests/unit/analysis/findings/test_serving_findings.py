@@ -65,7 +65,7 @@ def test_processes_without_kernels_are_named(tmp_path: Path) -> None:
         recording.add("ThreadNames", recording.name(name), 10, process | number)
         recording.add("DIAGNOSTIC_EVENT", 0, 1, "Common injection library initialized", process)
         if name == "VLLM::Worker_TP1":
-            for row in [one for one in recording.rows["NVTX_EVENTS"] if one[2] == 59]:
+            for row in [event for event in recording.rows["NVTX_EVENTS"] if event[2] == 59]:
                 recording.add("NVTX_EVENTS", *row[:3], process | number, *row[4:])
     with open_report(str(run.save(tmp_path))) as database:
         diagnosis = diagnose_reports(database)
@@ -116,8 +116,12 @@ def test_batches_without_a_graph_are_named_with_their_sizes(tmp_path: Path) -> N
     run = serve(replace(slow, gap_us=15, copies=1))
     with open_report(str(run.save(tmp_path))) as database:
         diagnosis = diagnose_reports(database)
-    missed = [one.batch for one in run.iterations if one.kind == "decode" and one.batch > 2]
-    (found,) = (one for one in diagnosis.findings if one.kind == "graph_miss")
+    missed = [
+        iteration.batch
+        for iteration in run.iterations
+        if iteration.kind == "decode" and iteration.batch > 2
+    ]
+    (found,) = (finding for finding in diagnosis.findings if finding.kind == "graph_miss")
     assert f"batches of 3 to {max(missed)} without, batches of 1 to 2" in found.evidence[1]
     assert f"{len(missed)} of " in found.evidence[0]
     assert found.replayed_ms is not None
@@ -132,7 +136,7 @@ def test_the_replayed_iterations_are_like_all(tmp_path: Path) -> None:
     assert not isinstance(replay, str)
     decodes = float(np.mean(replay.graph.ranks[0].kinds == DECODE))
     assert decodes == pytest.approx(
-        np.mean([one.kind == "decode" for one in run.iterations]), abs=0.1
+        np.mean([iteration.kind == "decode" for iteration in run.iterations]), abs=0.1
     )
 
 
@@ -155,9 +159,9 @@ def test_ranks_that_wait_inside_graphs_are_named_with_the_place(
     run = decode_sharded(2, 40, late_us)
     with open_report(str(run[0].recording.save(tmp_path / "rank0.host0.sqlite"))) as database:
         diagnosis = diagnose_reports(database)
-    skews = [one for one in diagnosis.findings if one.kind == "rank_skew"]
-    assert [(one.cause, one.ranks) for one in skews] == [(cause, ranks)] * bool(cause)
-    assert not [one for one in diagnosis.findings if one.kind == "straggler"]
+    skews = [finding for finding in diagnosis.findings if finding.kind == "rank_skew"]
+    assert [(finding.cause, finding.ranks) for finding in skews] == [(cause, ranks)] * bool(cause)
+    assert not [finding for finding in diagnosis.findings if finding.kind == "straggler"]
     assert "waits for the GPU" not in diagnosis.to_text()
     for found in skews:
         text = "\n".join(found.evidence)

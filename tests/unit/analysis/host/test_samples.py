@@ -76,7 +76,7 @@ def test_the_most_frequent_stack_comes_first_and_kinds_stay_apart(tmp_path: Path
         add_cpu_sample(rank, rank.now - 10, ("write", "/lib/libc.so.6"))
 
     found = read(Training(ranks=2, after=work).record(), tmp_path)
-    assert [(one.rank, one.kind) for one in found] == [
+    assert [(stacks.rank, stacks.kind) for stacks in found] == [
         *((0, "Python"), (0, "CPU"), (1, "Python"), (1, "CPU")),
     ]
     for samples in (found[0], found[2]):

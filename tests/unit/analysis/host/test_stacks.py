@@ -103,7 +103,7 @@ def test_a_payload_that_is_damaged_is_no_sample(blob: bytes, frames: int, tmp_pa
     row = (5, None, 34, rank.thread, 2, None, None, blob)
     rank.recording.rows["NVTX_EVENTS"] = [row]
     found = stacks_of(rank.recording, tmp_path)
-    assert [len(stack) for one in found for stack in one.stacks] == [1] * frames
+    assert [len(stack) for samples in found for stack in samples.stacks] == [1] * frames
 
 
 def test_cpu_samples_of_threads_that_call_cuda(tmp_path: Path) -> None:
@@ -131,7 +131,7 @@ def test_python_comes_first_and_a_recording_without_samples_has_none(tmp_path: P
     add_cpu_sample(rank, 7, ("main", "/bin/a"))
     rank.sample(0, TRAIN)
     (tmp_path / "run.sqlite").unlink()
-    assert [one.kind for one in stacks_of(rank.recording, tmp_path)] == ["Python", "CPU"]
+    assert [stacks.kind for stacks in stacks_of(rank.recording, tmp_path)] == ["Python", "CPU"]
 
 
 def test_samples_of_threads_that_never_call_cuda_are_none(tmp_path: Path) -> None:

@@ -186,7 +186,7 @@ def test_exposed_communication_names_its_modules(tmp_path: Path) -> None:
             rank.mark("step", begin, step)
     with Database.open(ranks[0].recording.save(tmp_path / "run.sqlite")) as database:
         findings = diagnose_reports(database).findings
-    (exposed,) = [one for one in findings if one.kind == "exposed_communication"]
+    (exposed,) = [finding for finding in findings if finding.kind == "exposed_communication"]
     assert "rank 0: 100 % of it is of h.*.up" in exposed.evidence
 
 

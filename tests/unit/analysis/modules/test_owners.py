@@ -87,7 +87,10 @@ def test_the_rows_add_up_to_the_kernels(marked_run: tuple[MarkedRun, Path]) -> N
 def test_a_report_without_marks_has_no_modules(tmp_path: Path) -> None:
     with Database.open(Training(ranks=2).save(tmp_path)) as database:
         assert OURS["module_sum"].table(database).rows == ()
-        assert [measure_modules(one) for one in activities_of(database, Scope())] == [None, None]
+        assert [measure_modules(activity) for activity in activities_of(database, Scope())] == [
+            None,
+            None,
+        ]
 
 
 def test_marks_of_steps_alone_make_no_table_of_modules(tmp_path: Path) -> None:

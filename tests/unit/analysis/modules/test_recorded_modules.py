@@ -115,10 +115,10 @@ def test_a_compiled_region_belongs_to_its_module(name: str, region: str) -> None
     with Database.open(DATA / name / "rank0.sqlite.gz") as database:
         (activity,) = activities_of(database, Scope())
         kernels = list_module_kernels(activity)
-    inductor = [one for one in kernels if one.kernel.startswith("triton_")]
-    owned = [one for one in inductor if one.module.kind == region]
-    assert {one.work for one in owned} == {"forward", "backward"}
-    assert sum(one.time for one in owned) > 0.95 * sum(one.time for one in inductor)
+    inductor = [kernel for kernel in kernels if kernel.kernel.startswith("triton_")]
+    owned = [kernel for kernel in inductor if kernel.module.kind == region]
+    assert {kernel.work for kernel in owned} == {"forward", "backward"}
+    assert sum(kernel.time for kernel in owned) > 0.95 * sum(kernel.time for kernel in inductor)
 
 
 @pytest.mark.recorded

@@ -65,7 +65,7 @@ def test_windows_are_one_series_of_steps(tmp_path: Path) -> None:
     first, *later = found.join([str(path) for path in paths])
     assert all(scope.joined for scope in later)
     activities = activities_of(databases[0], first)
-    assert [len(find_steps(one)) for one in activities] == [18] * 4
+    assert [len(find_steps(activity)) for activity in activities] == [18] * 4
     assert activities_of(databases[1], later[0]) == ()
     recorded = sum(end - start for _, start, end in first.edges)
     whole = int(activities[0].ops.end.max()) - int(activities[0].ops.start[0])

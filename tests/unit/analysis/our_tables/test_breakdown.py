@@ -53,7 +53,9 @@ def test_kernel_classes_sum_to_the_kernels(one_report: Database) -> None:
     classes = OURS["kernel_class_sum"].table(one_report)
     kernels = ANALYSES["cuda_gpu_kern_sum"].table(one_report)
     for column in ("Total Time", "Instances"):
-        sums = [sum(int(cell or 0) for cell in one.column(column)) for one in (classes, kernels)]
+        sums = [
+            sum(int(cell or 0) for cell in table.column(column)) for table in (classes, kernels)
+        ]
         assert sums[0] == sums[1]
     assert classes.column("Class")[:3] == ("communication", "GEMM", "attention")
     assert "other" not in classes.column("Class")

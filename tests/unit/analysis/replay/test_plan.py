@@ -279,7 +279,7 @@ def test_a_loss_of_two_causes_is_told_once() -> None:
     plan = make_plan(make_replay(join(make_paused_rank(0), make_paused_rank(1))))
     item, communication = plan.items
     assert communication.change.text == "communication"
-    texts = {item.change.text, *(one.text for one in item.alternatives)}
+    texts = {item.change.text, *(change.text for change in item.alternatives)}
     assert texts == {"host pauses", "rank 1's host"}
     assert (item.before_ms, item.after_ms) == (0.07, 0.025)
 

@@ -251,7 +251,7 @@ def test_a_track_has_the_modules_on_the_gpu(tmp_path: Path) -> None:
     layers, steps = 3, 4
     path = save_training(tmp_path / "run.sqlite", layers, steps)
     write_timeline([(str(path), Scope())], output)
-    slices = [one for one in Parsed(output).slices() if one[0] == "Modules"]
+    slices = [row for row in Parsed(output).slices() if row[0] == "Modules"]
     names = Counter(name for _, name, _ in slices)
     assert names["forward transformer.h.1.mlp.act"] == 2 * steps
     assert names["backward transformer.h.1.attn.c_attn"] == 2 * steps
