@@ -1,6 +1,6 @@
 """The causes of lost time that a plan tries to remove, and the threshold of what is told."""
 
-from gpu_profile.analysis.replay.changes import Change
+from gpu_profile.analysis.replay.changes import Change, combine
 from gpu_profile.analysis.replay.edits.calls import (
     free_host,
     free_launches,
@@ -10,13 +10,19 @@ from gpu_profile.analysis.replay.edits.calls import (
 )
 from gpu_profile.analysis.replay.edits.gpu_work import balance_compute, scale_communication
 from gpu_profile.analysis.replay.edits.host_work import describe_served_copies, remove_host_work
+from gpu_profile.analysis.replay.edits.moved_state import describe_moved_state, leave_state
 from gpu_profile.analysis.replay.edits.tiny_kernels import join_tiny_kernels
 from gpu_profile.analysis.replay.edits.waits import remove_waits
 
 LEAST_SHARE = 0.03
 """The part of the step from which on a cause is told: the threshold of all findings and plans."""
 
-PAGEABLE_COPIES = Change("pageable copies", pin_copies(), ("pageable_copy",))
+PAGEABLE_COPIES = Change(
+    "pageable copies",
+    combine((pin_copies(), leave_state)),
+    ("pageable_copy",),
+    describe=describe_moved_state,
+)
 ALLOCATIONS = Change("memory allocations", remove_allocations(), ("allocation",))
 WAITS = Change("waits for the GPU", remove_waits(), ("synchronization",))
 PAUSES = Change(

@@ -52,7 +52,7 @@ def find_served_copies(graph: RunGraph) -> IntArray:
     A small one may be read for something else, such as a loss that is printed, if nothing goes
     back. A batch that follows has another size than what came.
     """
-    ops, stretch = graph.ops, _number_stretches(graph)
+    ops, stretch = graph.ops, number_stretches(graph)
     rows = np.flatnonzero(choose_ops(graph) & (ops.kind == COPY) & ops.pageable)
     rows = rows[ops.call[rows] != NONE]
     call, size = ops.call[rows].astype(np.int64), ops.bytes[rows]
@@ -64,7 +64,7 @@ def find_served_copies(graph: RunGraph) -> IntArray:
     return np.asarray(rows[served | goes_back], np.int64)
 
 
-def _number_stretches(graph: RunGraph) -> IntArray:
+def number_stretches(graph: RunGraph) -> IntArray:
     """For each call the number of its stretch: from one launch of a kernel to the next one of the
     thread.
     """
