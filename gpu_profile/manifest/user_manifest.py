@@ -9,9 +9,10 @@ from typing import Any
 import yaml
 
 from gpu_profile.errors import SettingsError
+from gpu_profile.manifest.choose_target import choose_target
 from gpu_profile.manifest.documents import Document, YamlText, compare_texts
 from gpu_profile.manifest.edit import Edit, edit_object
-from gpu_profile.manifest.target import Container, Target, choose_target
+from gpu_profile.manifest.target import Container, Target
 
 _SERVERS_OWN = ("managedFields", "uid", "creationTimestamp", "generation", "selfLink")
 """What the API server writes into metadata for itself."""

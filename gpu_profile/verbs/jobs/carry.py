@@ -8,7 +8,8 @@ from gpu_profile.job import Job, NsysPlan
 from gpu_profile.launcher import Carrying, ImageFrom, Launcher
 from gpu_profile.progress import Progress
 from gpu_profile.settings.settings import Settings
-from gpu_profile.verbs.jobs.job_from_flags import SAMPLE, nsys_plan
+from gpu_profile.verbs.jobs.from_flags.job import SAMPLE
+from gpu_profile.verbs.jobs.from_flags.nsys_plan import nsys_plan
 
 
 def refuse_carry(options: ProfileOptions, launcher: Launcher) -> None:

@@ -26,8 +26,8 @@ from gpu_profile.runs import prune, record
 from gpu_profile.runs.record import OUTPUT_FILE, RunRecord
 from gpu_profile.settings.settings import Settings
 from gpu_profile.verbs.image.lock import apply_version
-from gpu_profile.verbs.jobs.job_from_flags import parse_environment
-from gpu_profile.verbs.jobs.mounts import find_workdir, parse_mount
+from gpu_profile.verbs.jobs.from_flags.job import parse_environment
+from gpu_profile.verbs.jobs.from_flags.mounts import find_workdir, parse_mount
 from gpu_profile.verbs.jobs.start_run import start_run
 from gpu_profile.verbs.reading.open_run import ReportChoice, open_reading
 

@@ -20,7 +20,8 @@ from gpu_profile.runs.runner import Runner
 from gpu_profile.settings.settings import Settings
 from gpu_profile.verbs.image.lock import apply_version
 from gpu_profile.verbs.jobs.carry import plan_carried, refuse_carry
-from gpu_profile.verbs.jobs.job_from_flags import job_from, plan_for
+from gpu_profile.verbs.jobs.from_flags.job import job_from
+from gpu_profile.verbs.jobs.from_flags.nsys_plan import plan_for
 from gpu_profile.verbs.jobs.own_file.manifest import refuse_without_manifest
 from gpu_profile.verbs.jobs.own_file.open_file import OwnFile, open_file
 from gpu_profile.verbs.jobs.start_run import start_run

@@ -32,7 +32,7 @@ from gpu_profile.settings.parse import parse_count
 from gpu_profile.settings.places import ROOT
 from gpu_profile.settings.settings import Settings
 from gpu_profile.verbs.image.lock import apply_version
-from gpu_profile.verbs.jobs.job_from_flags import image_of
+from gpu_profile.verbs.jobs.from_flags.job import image_of
 from gpu_profile.verbs.jobs.start_run import start_run
 
 _NO_NSYS = NsysPlan(options=())

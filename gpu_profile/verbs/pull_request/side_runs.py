@@ -20,8 +20,8 @@ from gpu_profile.runs import record
 from gpu_profile.settings.settings import Settings
 from gpu_profile.verbs.image.lock import apply_version
 from gpu_profile.verbs.jobs.carry import plan_carried
-from gpu_profile.verbs.jobs.job_from_flags import image_of, job_from
-from gpu_profile.verbs.jobs.mounts import parse_mount
+from gpu_profile.verbs.jobs.from_flags.job import image_of, job_from
+from gpu_profile.verbs.jobs.from_flags.mounts import parse_mount
 from gpu_profile.verbs.jobs.start_run import start_run
 from gpu_profile.verbs.pull_request.base_tree import BaseTree
 

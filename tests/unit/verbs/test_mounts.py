@@ -7,7 +7,7 @@ import pytest
 from gpu_profile.cli.jobs import launcher_of
 from gpu_profile.errors import SettingsError
 from gpu_profile.job import Mount
-from gpu_profile.verbs.jobs.mounts import find_workdir, parse_mount
+from gpu_profile.verbs.jobs.from_flags.mounts import find_workdir, parse_mount
 from tests.unit.settings_for import settings_for
 
 

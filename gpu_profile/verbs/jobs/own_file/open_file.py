@@ -9,7 +9,7 @@ from gpu_profile.errors import SettingsError
 from gpu_profile.job import Job, NsysPlan
 from gpu_profile.launcher import Launcher
 from gpu_profile.settings.settings import Settings
-from gpu_profile.verbs.jobs.job_from_flags import (
+from gpu_profile.verbs.jobs.from_flags.job import (
     job_from_manifest,
     job_from_script,
     job_from_service,

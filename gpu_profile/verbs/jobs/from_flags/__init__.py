@@ -1,0 +1,1 @@
+"""What the flags of verbs make: a job, its recording, its nsys options."""
