@@ -72,7 +72,7 @@ def test_its_flag_and_its_setting_are_read(project: Path) -> None:
 def test_it_is_in_help_and_in_env(project: Path) -> None:
     text = run(project, "--help", "profile").stdout
     assert "toy: program that runs the job" in text
-    assert "trainjob, toy" in " ".join(text.split())
+    assert f"{', '.join(LAUNCHERS)}, toy" in " ".join(text.split())
     template = run(project, "config", "--format=env").stdout
     assert "# Shell of the toy's jobs\nTOY_SHELL=sh\n" in template
 

@@ -11,6 +11,7 @@ from gpu_profile.cli.table import VERBS
 from gpu_profile.declared.launchers import LAUNCHERS
 
 INSTALLED = [verb for verb in VERBS if verb.name not in CLONE_ONLY]
+WITH_S = [name for name in LAUNCHERS if name.startswith("s")]
 RUNS = ["train-2", "train-1", "$(touch pwned)", "two words"]
 
 
@@ -30,8 +31,8 @@ def list_words(line: str) -> list[str]:
         ("profile --moun", ["--mount"]),
         ("profile --preset ", ["light", "comm", "serve", "full"]),
         ("profile --on ", list(LAUNCHERS)),
-        ("profile --on=s", ["--on=ssh", "--on=slurm"]),
-        ("profile --on = s", ["ssh", "slurm"]),  # as bash cuts it
+        ("profile --on=s", [f"--on={name}" for name in WITH_S]),
+        ("profile --on = s", WITH_S),  # as bash cuts it
         ("profile --on =", list(LAUNCHERS)),
         ("profile --dry-run buil", ["build"]),
         ("profile --name buil", []),

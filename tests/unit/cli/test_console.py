@@ -136,8 +136,8 @@ def test_a_removed_working_directory_is_one_line(tmp_path: Path) -> None:
 def test_a_shell_gets_its_script_and_the_candidates(shell: str, tmp_path: Path) -> None:
     script = run_console(f"--print-completion-script={shell}", directory=tmp_path).stdout
     assert "gpu-profile --complete -- " in script
-    words = ("--complete", "--", "gpu-profile", "profile", "--on", "s")
-    assert run_console(*words, directory=tmp_path).stdout == "ssh\nslurm\n"
+    words = ("--complete", "--", "gpu-profile", "profile", "--preset", "c")
+    assert run_console(*words, directory=tmp_path).stdout == "comm\n"
 
 
 def test_another_shell_is_refused(tmp_path: Path) -> None:
