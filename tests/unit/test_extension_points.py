@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.further import further
 from tests.project_copy import invoke_copy, run_tests_of_copy
 
 
@@ -93,7 +94,7 @@ def test_a_table_is_listed(toy_project: Path) -> None:
     assert line.split(maxsplit=2)[1:] == ["gpu-profile", "GPU operations of each rank, counted"]
 
 
-@pytest.mark.parametrize("form", ["text", "csv", "json"])
+@pytest.mark.parametrize("form", ["text", further("csv"), "json"])
 def test_a_table_is_printed_in_each_format(toy_project: Path, short_run: Path, form: str) -> None:
     words = ("stats", "--table", "toy_sum", "--report", str(short_run), "--format", form)
     text = run(toy_project, *words)

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from gpu_profile.settings.places import ROOT
+from tests.further import further
 from tests.live.side_by_side import ClusterLock, share_server
 
 HOLD = """
@@ -66,10 +67,10 @@ class Taker:
     ("first", "second", "waits"),
     [
         ("shared", "shared", False),
-        ("shared", "alone", True),
+        further("shared", "alone", True),
         ("alone", "shared", True),
         ("alone", "alone", True),
-        ("alone", "", False),
+        further("alone", "", False),
     ],
 )
 def test_who_waits_for_whom(tmp_path: Path, first: str, second: str, waits: bool) -> None:

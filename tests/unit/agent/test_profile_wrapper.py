@@ -12,6 +12,7 @@ import shelter
 
 from gpu_profile.analysis.store.files import temporary
 from tests.conftest import HOSTILE_NAMES
+from tests.further import further
 from tests.unit.agent.wrapper import PROFILE, ROOT, Wrapper, python, wrapper_in
 
 
@@ -93,7 +94,7 @@ def test_the_folder_of_a_program_that_runs_is_not_swept(
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="agents are seen in /proc")
-@pytest.mark.parametrize("code", [0, 1])
+@pytest.mark.parametrize("code", [0, further(1)])
 def test_an_nsys_that_lost_its_agent_before_the_program_began_is_started_again(
     wrapper: Wrapper, code: int
 ) -> None:

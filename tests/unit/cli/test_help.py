@@ -14,6 +14,7 @@ from gpu_profile.cli.tasks import make_collection, refuse_bad_command_line
 from gpu_profile.cli.verb import Verb
 from gpu_profile.command import Command, Result
 from gpu_profile.settings.places import ROOT
+from tests.further import further
 from tests.invoked import invoke
 
 
@@ -28,7 +29,7 @@ def test_messages_name_the_script_that_was_typed() -> None:
     assert "Did you mean diagnose? `./inv --list` has all" in refused.stderr
 
 
-@pytest.mark.parametrize("words", [(), ("--help",), ("help",)])
+@pytest.mark.parametrize("words", [(), further(("--help",)), ("help",)])
 def test_each_way_to_the_help_shows_verbs_by_subject(words: tuple[str, ...]) -> None:
     shown = start_script(*words)
     assert shown.returncode == 0, shown.stderr

@@ -9,6 +9,7 @@ import pytest
 from gpu_profile.analysis.step_search.boundaries import Repetition
 from gpu_profile.analysis.step_search.launches import Launches
 from gpu_profile.analysis.step_search.search import find_repetition
+from tests.further import further
 
 TO_DEVICE, TO_HOST, OPTIMIZER, GRAPH, ALL_REDUCE = range(5)
 LAYER, HEAD, EVALUATION, INIT, TRIED = 100, 200, 300, 400, 500
@@ -599,7 +600,7 @@ def test_few_launches_a_step_behind_an_autotuner() -> None:
     assert np.isin(steps_of(program).first, program.begins).mean() >= 0.9
 
 
-@pytest.mark.parametrize("work", [INIT, TRIED])
+@pytest.mark.parametrize("work", [INIT, further(TRIED)])
 def test_few_steps_with_an_optimizer_behind_an_autotuner(work: int) -> None:
     """torch.compile tried 50,000 kernels before 36 steps of 228 launches, within the first step."""
     program = Program()

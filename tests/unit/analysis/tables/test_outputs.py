@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.further import further
 from tests.invoked import invoke
 
 WRITERS = {
@@ -29,7 +30,9 @@ def words_of(verb: str, report: Path, output: str) -> tuple[str, ...]:
     return (*words, f"--output={output}")
 
 
-@pytest.mark.parametrize("verb", WRITERS)
+@pytest.mark.parametrize(
+    "verb", ["timeline", "trace-file", *map(further, ("html", "scrub", "compare"))]
+)
 def test_a_folder_gets_the_file_by_its_usual_name(tmp_path: Path, report: Path, verb: str) -> None:
     (tmp_path / "there").mkdir()
     for folder in ("there", "new/below/"):
