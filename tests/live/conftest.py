@@ -52,8 +52,13 @@ ALONE = (
     "kubernetes/test_nccl_suite_live.py",
     "kubernetes/test_operators_live.py",
     "kubernetes/test_try_on_aws_cluster.py",
+    "kubernetes/test_faults_pods.py::test_a_drained_node",
+    "kubernetes/test_faults_pods.py::test_more_gpus_than_a_node_has",
+    "kubernetes/test_faults_pods.py::test_a_worker_without_a_node_does_not_keep_the_master_waiting",
+    "kubernetes/test_placement.py::test_pods_go_where_settings_say",
 )
-"""Files whose tests all have the marker `alone`."""
+"""Files and tests with the marker `alone`. They run first, one after the other: in the middle such
+a test waits for all others on the cluster, and no new one begins meanwhile. One took 147 s."""
 
 
 def get_group(nodeid: str) -> str:
@@ -61,9 +66,10 @@ def get_group(nodeid: str) -> str:
 
     `slurm` for "tests/live/slurm/test_slurm_live.py::test_two_jobs_at_once".
     """
-    path = nodeid.partition("::")[0].partition("tests/live/")[2]
-    if path in ALONE:
+    name = nodeid.partition("tests/live/")[2]
+    if name.startswith(ALONE):
         return "kubernetes alone"
+    path = name.partition("::")[0]
     if path in DOCKER_RUNS:
         return "docker runs"
     if path in SINGLE:
@@ -79,6 +85,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     places = {group: number for number, group in enumerate(FIRST)}
     last = {True: len(FIRST), False: len(FIRST) + 1}
     groups = {item: get_group(item.nodeid) for item in items}
+    apart = {item.nodeid for item in items if get_mode(item) == "alone"}
+    listed = {item.nodeid for item in items if groups[item] == "kubernetes alone"}
+    assert apart == listed, f"ALONE differs from the marker `alone`: {apart ^ listed}"
     waits = CLUSTER_IS_BUILT in os.environ
 
     def get_place(item: pytest.Item) -> tuple[bool, int]:
