@@ -1,6 +1,6 @@
 """The process from which the workers that read reports are forked.
 
-Without numpy and our other modules, because a verb starts the server before it imports those.
+Without numpy and our other modules, because the server starts before this process imports those.
 """
 
 import signal

@@ -1,4 +1,4 @@
-"""The server of the workers starts before numpy is imported, so that both are loaded at once."""
+"""The server of the workers starts before Invoke and numpy are imported: all load at once."""
 
 import subprocess
 import sys
@@ -15,19 +15,34 @@ status = Path(f"/proc/{forkserver._forkserver._forkserver_pid}/status").read_tex
 blocked = int(re.search("SigBlk:\\s*(\\w+)", status)[1], 16)
 print(bool(blocked & 1 << signal.SIGINT - 1), signal.pthread_sigmask(signal.SIG_BLOCK, ()))
 """
-_IMPORTED = """
+_PREPARED = """
 import sys
-import gpu_profile.verbs.reading.html
-assert "gpu_profile.analysis.multi_report.worker_server" in sys.modules
-print("numpy" in sys.modules)
+from gpu_profile.cli import start
+start._prepare_workers(sys.argv[1:])
+forkserver = sys.modules.get("multiprocessing.forkserver")
+print(bool(forkserver and forkserver._forkserver._forkserver_pid))
+assert not {"numpy", "invoke"} & {*sys.modules}
 """
 
 
-def test_html_can_start_the_server_before_numpy_is_imported() -> None:
+@pytest.mark.parametrize(
+    ("words", "is_started"),
+    [
+        (("html",), True),
+        (("diagnose", "--report", "a.sqlite", "--report=b.sqlite"), True),
+        (("html", "--report", "a.sqlite"), False),
+        (("html", "--help"), False),
+        (("diagnose",), False),
+        (("profile", "--", "train.py", "--report", "a", "--report", "b"), False),
+    ],
+)
+def test_the_server_starts_before_invoke_and_numpy(
+    words: tuple[str, ...], is_started: bool
+) -> None:
     done = subprocess.run(
-        [sys.executable, "-c", _IMPORTED], check=True, capture_output=True, text=True
+        [sys.executable, "-c", _PREPARED, *words], check=True, capture_output=True, text=True
     )
-    assert done.stdout == "False\n"
+    assert done.stdout == f"{is_started}\n"
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="/proc tells which signals are blocked")
