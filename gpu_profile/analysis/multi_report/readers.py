@@ -1,6 +1,6 @@
 """One worker process for each report, which keeps it open from one reading to the next."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import suppress
@@ -21,11 +21,18 @@ from gpu_profile.analysis.tables.analysis import Analysis
 class Readers:
     """Reads reports twice; what `loads` has loaded before the first time is there the second time.
 
-    Where there are fewer cores than reports, or few bytes, each time is collect_partials().
+    `meanwhile` is called once, while the workers read for the first time. Where there are fewer
+    cores than reports, or few bytes, each time is collect_partials().
     """
 
-    def __init__(self, loads: Analysis, scheduler: str = "") -> None:
+    def __init__(
+        self,
+        loads: Sequence[Analysis] = (),
+        scheduler: str = "",
+        meanwhile: Callable[[], object] = lambda: None,
+    ) -> None:
         self._loads = loads
+        self._meanwhile = meanwhile
         self._scheduler = scheduler
         self._pools: dict[str, ProcessPoolExecutor] = {}
 
@@ -40,10 +47,10 @@ class Readers:
         """The answers of collect_partials(). The workers keep their reports open."""
         if not self._scheduler and has_core_for_each(sources):
             self._pools = {source.place: make_pool(1, len(sources)) for source in sources}
-        answers = self._ask(sources, [self._loads, *analyses], notify, keeps=True)
+        answers = self._ask(sources, [*self._loads, *analyses], notify, keeps=True)
         for answer in answers.values():
             if isinstance(answer, Partials):
-                del answer[0]
+                del answer[: len(self._loads)]
         return self._complete(sources, analyses, answers, notify)
 
     def read_again(
@@ -71,6 +78,8 @@ class Readers:
                 with suppress(BrokenProcessPool):
                     work = Work(source, tuple(analyses))
                     futures[self._pools[source.place].submit(do, work)] = index
+            if keeps:
+                self._meanwhile()
             for future in as_completed(futures):
                 with suppress(BrokenProcessPool):
                     answers[futures[future]] = future.result()

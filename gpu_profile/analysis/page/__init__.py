@@ -5,6 +5,7 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
+from gpu_profile.analysis.activity.load.kept_columns import keep_activities
 from gpu_profile.analysis.findings.diagnose import FINDINGS, judge_run
 from gpu_profile.analysis.findings.diagnosed_report import replay_parts
 from gpu_profile.analysis.findings.diagnosis import Diagnosis
@@ -13,7 +14,7 @@ from gpu_profile.analysis.multi_report.omissions import tell_omissions
 from gpu_profile.analysis.multi_report.parallel import merge_answers
 from gpu_profile.analysis.multi_report.readers import Readers
 from gpu_profile.analysis.multi_report.work import Answer, Notify, Partials, ReportSource
-from gpu_profile.analysis.page.events import budget_of, join_pictures, keep_columns
+from gpu_profile.analysis.page.events import budget_of, join_pictures
 from gpu_profile.analysis.page.html_text import (
     FOLDED,
     SHOWN,
@@ -42,7 +43,7 @@ from gpu_profile.table import Column, Table
 # page, over all ranks: about 12 of its 20 MB.
 EVENTS, BINS, WAITS = 1_000_000, 130_000, 100_000
 Judge = Callable[[], Diagnosis]
-OWN = 6  # the number of page_analyses()'s own parts, before the tables
+OWN = 7  # the number of page_analyses()'s own parts, before the tables
 
 
 def write_page(
@@ -67,10 +68,10 @@ def write_page(
     what ncu said of kernels, by name. Names and facts are redacted by `redactor`. A report that
     cannot be read is named by `notify` and on the page. If none can be read, its error is raised.
     """
-    readers, redactor = readers or make_readers(), redactor or Redactor()
+    readers, redactor = readers or Readers(), redactor or Redactor()
     answers = readers.read_again(sources, page_analyses(len(sources)), notify)
     read = [answer for answer in answers if isinstance(answer, list)]
-    parts = [answer[1] for answer in read]
+    parts = [answer[2] for answer in read]
     replay = replay_parts(parts, clock_error_ns) if parts else ""
     judge = partial(judge_run, parts, clock_error_ns, control_ms, replay)
     judged = _start_copy(judge) if parts and readers.has_workers else judge
@@ -87,11 +88,6 @@ def write_page(
     return _summarise_page(output, data, len(diagnosis.findings), len(html))
 
 
-def make_readers(scheduler: str = "") -> Readers:
-    """What opens and reads the reports of a page."""
-    return Readers(Analysis("columns", keep_columns, _no_table), scheduler)
-
-
 def _start_copy(judge: Judge) -> Judge:
     """Judge in a forked copy meanwhile: that takes as long as all other parts of the page."""
     return ForkedCopy(judge).result if CAN_FORK else judge
@@ -106,8 +102,8 @@ def _page_data(
     windows: Edges,
 ) -> PageData:
     """The data of the page that come from the reports."""
-    ranks = join_pictures([answer[0] for answer in read])
-    states = [rank.common.states for answer in read for rank in answer[1].ranks]
+    ranks = join_pictures([answer[1] for answer in read])
+    states = [rank.common.states for answer in read for rank in answer[2].ranks]
     waits = waits_of(states, clock_error_ns, WAITS // max(1, len(ranks)))
     paths = draw_path(list_stretches_of(replay))
     return PageData(
@@ -116,13 +112,13 @@ def _page_data(
         timeline=timeline_data(ranks, waits, partial(redact_name, redactor), windows, paths),
         tables={name: redact_table(table, redactor) for name, table in tables.items()},
         ranks=ranks,
-        host=[rank for answer in read for rank in answer[3]],
-        counters=[answer[4] for answer in read],
-        modules=[kernel for answer in read for kernel in answer[5]],
+        host=[rank for answer in read for rank in answer[4]],
+        counters=[answer[5] for answer in read],
+        modules=[kernel for answer in read for kernel in answer[6]],
         sizes=redact_table(comm_sizes(states, clock_error_ns), redactor),
         paths=paths,
         redactor=redactor,
-        facts=run_facts([a[2] for a in read], len(ranks), clock_error_ns),
+        facts=run_facts([a[3] for a in read], len(ranks), clock_error_ns),
     )
 
 
@@ -142,6 +138,8 @@ def page_analyses(reports: int) -> list[Analysis]:
     """What is read of each report: the timeline, the parts of findings and facts, the tables."""
     budget = budget_of(reports, EVENTS, BINS)
     analyses = (
+        # The first one has what the others share, so that a forked copy has it too.
+        Analysis("activities", keep_activities, _no_table),
         Analysis("pictures", partial(all_pictures, budget=budget), _no_table),
         FINDINGS,
         Analysis("facts", report_facts, _no_table),

@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 
 from gpu_profile.analysis.activity.activity import COMMUNICATION, COMPUTE, COPY, SET, Activity
 from gpu_profile.analysis.activity.cached import activities_of
-from gpu_profile.analysis.activity.load.operations import COMMON, GRID
 from gpu_profile.analysis.activity.nvtx_ranges import FOREVER, Ranges
 from gpu_profile.analysis.activity.steps import find_steps
 from gpu_profile.analysis.arrays.columns import encode_column
@@ -30,7 +29,6 @@ from gpu_profile.analysis.page.host_rows import (
 )
 from gpu_profile.analysis.page.marks import NO_MARKS, Marks
 from gpu_profile.analysis.store.database import Database
-from gpu_profile.analysis.store.schema import KERNEL, MEMCPY, MEMSET, RUNTIME
 from gpu_profile.analysis.tables.analysis import Scope
 from gpu_profile.analysis.tables.labels import SET_LABEL, copy_label
 
@@ -39,19 +37,6 @@ LANES = (*GPU_LANES, *(f"CUDA calls {number + 1}" for number in range(THREADS)))
 """What bins are kept of: the GPU's work, and the CUDA calls of some threads."""
 _KINDS = ((COMPUTE,), (COMMUNICATION,), (COPY, SET))
 _LANE_OF = np.array([0, 1, 2, 2])  # lane by kind of operation
-# Columns that the page's tables read again after the timeline; they are decoded once and kept.
-_AGAIN = {
-    KERNEL: (*COMMON, "shortName", "demangledName", *GRID),
-    RUNTIME: ("start", "end", "globalTid", "correlationId", "nameId"),
-    MEMCPY: (*COMMON, "bytes", "copyKind", "srcKind", "dstKind"),
-    MEMSET: (*COMMON, "bytes"),
-}
-# Those of them that only the activities need: 60 of 80 MB of a million kernels.
-_ONCE = {
-    KERNEL: (*COMMON[2:], "shortName", *GRID),
-    RUNTIME: ("globalTid", "correlationId"),
-    MEMCPY: (*COMMON[2:], "srcKind", "dstKind"),
-}
 # Copies and memsets have ids of ours (load/operations.py), and the names of nsys' tables.
 _OURS = {-1 - kind: copy_label(kind) for kind in range(100)} | {-101: SET_LABEL}
 _MOST_RANGES = 6_000
@@ -95,19 +80,10 @@ class RankPicture:
 
 def draw_pictures(database: Database, scope: Scope, budget: Budget) -> list[RankPicture]:
     """One picture for each rank of the report; they share its budget."""
-    keep_columns(database, scope)
     ranks = activities_of(database, scope)
-    for table, columns in _ONCE.items():
-        database.forget(table, *columns)
     share = Budget(budget.events // max(1, len(ranks)), budget.bins // max(1, len(ranks)))
     stacks = load_stacks(database) if ranks else ()
     return [_draw_picture(activity, stacks, scope.offset_ns, share) for activity in ranks]
-
-
-def keep_columns(database: Database, _scope: Scope) -> None:
-    """Read what the page's parts read again."""
-    for table, columns in _AGAIN.items():
-        database.keep(table, *columns)
 
 
 def _draw_picture(

@@ -1,7 +1,6 @@
 """diagnose, and the answer at the end of a run: start-up, steps, findings, the page."""
 
 import json
-from collections.abc import Callable
 from dataclasses import asdict, replace
 from pathlib import Path
 
@@ -13,59 +12,19 @@ from gpu_profile.cli.flags import load_settings
 from gpu_profile.cli.options.reading import DiagnoseOptions
 from gpu_profile.cli.options.shared import AnswerOptions
 from gpu_profile.cli.terminal import print_tables
-from gpu_profile.progress import Progress
 from gpu_profile.runs import baseline, record
 from gpu_profile.settings.settings import Settings
-from gpu_profile.table import Table
 from gpu_profile.verbs.reading.open_run import (
     ReportChoice,
     describe_control,
     describe_tracing_cost,
     find_control,
-    find_directory,
     open_reading,
 )
+from gpu_profile.verbs.reading.page import save_page
 
 MOST_FINDINGS = 3
 PAGE = "page.html"
-
-
-def save_page(
-    choice: ReportChoice,
-    settings: Settings,
-    output: Path,
-    tell_findings: Callable[[Diagnosis], None] = lambda diagnosis: None,
-) -> Table:
-    """Read the chosen reports and write their page (see page.write_page)."""
-    from gpu_profile.analysis.page import make_readers, write_page  # slow, only for the page
-    from gpu_profile.drill.drilled import read_remarks
-
-    readers = make_readers(choice.scheduler)
-    read = open_reading(choice, settings, readers=readers)
-    place = None if choice.report else find_directory(choice.run, settings)
-    facts = _read_run_facts(place) if place else {}
-    return write_page(
-        read.sources,
-        output,
-        title=facts.get("run", "GPU profile"),
-        known=facts,
-        clock_error_ns=read.run.alignment.residual_ns or 0,
-        readers=readers,
-        notify=Progress().say,
-        tell_findings=tell_findings,
-        cost=describe_tracing_cost(choice, settings),
-        control_ms=find_control(choice, settings),
-        drilled=read_remarks(place) if place else {},
-    )
-
-
-def _read_run_facts(place: Path) -> dict[str, str]:
-    """Return facts of run.json for the page, without the machine, its users and paths."""
-    run = record.load_run(place)
-    facts = {"run": run.id, "launcher": run.launcher, "command": " ".join(run.command)}
-    facts |= {"nsys": " ".join(run.nsys), "started": run.started_at}
-    cost = run.baseline.get("ratio")
-    return facts | ({"cost of the profile": f"{cost:.3f}x"} if cost else {})
 
 
 def print_answer(options: AnswerOptions, settings: Settings, directory: Path) -> None:

@@ -4,8 +4,8 @@ from gpu_profile.cli.flags import load_settings
 from gpu_profile.cli.options.reading import HtmlOptions
 from gpu_profile.cli.terminal import print_tables
 from gpu_profile.verbs.reading.desktop import find_browser, show_page
-from gpu_profile.verbs.reading.findings import save_page
 from gpu_profile.verbs.reading.open_run import ReportChoice, resolve_output
+from gpu_profile.verbs.reading.page import save_page
 
 
 def html(options: HtmlOptions) -> None:

@@ -38,7 +38,7 @@ IDENTITY = Analysis("identity", identify, _no_table)
 def readers(monkeypatch: pytest.MonkeyPatch) -> Readers:
     monkeypatch.setattr(parallel, "_count_cores", lambda: 2)
     monkeypatch.setattr(parallel, "SMALL_BYTES", 0)
-    return Readers(Analysis("loads", identify, _no_table))
+    return Readers((Analysis("loads", identify, _no_table),))
 
 
 def test_each_worker_keeps_its_report_open_for_the_second_reading(readers: Readers) -> None:
