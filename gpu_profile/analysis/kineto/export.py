@@ -4,23 +4,21 @@ What Kineto does not record is absent: system calls, waits of the host, NVTX ran
 The thread that starts a step is that of its `ProfilerStep#` annotation.
 """
 
-import functools
 import gzip
 import itertools
 import json
-import re
 import sqlite3
 import zlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any, cast
 
 from gpu_profile.analysis.kineto.annotations import MARKS, TraceMarks
-from gpu_profile.analysis.kineto.collectives import SCHEMA_ENTRIES, describe_collective
-from gpu_profile.analysis.kineto.event_waits import EventWaits
+from gpu_profile.analysis.kineto.collectives import SCHEMA_ENTRIES
 from gpu_profile.analysis.kineto.events import AGAIN, Event, parse_ns, read_events
+from gpu_profile.analysis.kineto.rows import MAKERS, Collected
 from gpu_profile.analysis.kineto.source import SOURCE
 from gpu_profile.analysis.store.schema import (
     CUDA_EVENT,
@@ -34,7 +32,6 @@ from gpu_profile.analysis.store.schema import (
     SYNCHRONIZATION,
 )
 from gpu_profile.errors import ReportError
-from gpu_profile.formats.function_names import split_name
 
 SCHEMA = "3.20.3"
 """Of nsys 2025.3, whose tables are written."""
@@ -61,10 +58,6 @@ _FACTS = {
     "TARGET_INFO_CUDA_DEVICE": "gpuId INT, cudaId INT, pid INT",
     "TARGET_INFO_SESSION_START_TIME": "utcEpochNs INT",
 }
-_COPY = re.compile(r"Memcpy (\w+)(?: \((\w+) -> (\w+)\))?")
-_COPY_KINDS = {"HtoD": 1, "DtoH": 2, "DtoD": 8, "HtoH": 9, "PtoP": 10}
-_MEMORY_KINDS = {"Pageable": 0, "Pinned": 1, "Device": 2, "Array": 3, "Managed": 4}
-"""CUPTI's numbers, as nsys writes them."""
 
 
 def export_trace(path: Path, output: Path) -> None:
@@ -98,19 +91,13 @@ class _Writer:
 
     database: sqlite3.Connection
     rows: dict[str, list[tuple[object, ...]]] = field(default_factory=dict)
-    names: dict[str, int] = field(default_factory=dict)
-    pids: dict[int, int] = field(default_factory=dict)
-    """How many calls and annotations each process has."""
-    collectives: dict[int, tuple[str, bytes]] = field(default_factory=dict)
-    """NCCL's call and its payload by the correlation of the kernel's launch."""
-    waits: EventWaits = field(default_factory=EventWaits)
-    marks: TraceMarks = field(init=False)
+    collected: Collected = field(init=False)
     start: int | None = None
 
     def __post_init__(self) -> None:
         self.database.execute("PRAGMA journal_mode=OFF")
         self.database.execute("PRAGMA synchronous=OFF")
-        self.marks = TraceMarks(self.database)
+        self.collected = Collected(TraceMarks(self.database))
         for table, columns in {**_TABLES, **_FACTS}.items():
             self.database.execute(f"CREATE TABLE {table} ({columns})")
 
@@ -123,23 +110,13 @@ class _Writer:
         end = start + parse_ns(event.dur)
         self.start = start if self.start is None else min(self.start, start)
         if event.kind == "module":
-            self.marks.add_call(self.thread(event), start, end, event.name)
+            self.collected.marks.add_call(self.collected.thread(event), start, end, event.name)
             return
-        table, cells = _MAKERS[event.kind](self, event)
+        table, cells = MAKERS[event.kind](self.collected, event)
         rows = self.rows.setdefault(table, [])
         rows.append((start, end, *cells))
         if len(rows) >= _ROWS_AT_ONCE:
             self._write(table)
-
-    def name(self, text: str) -> int:
-        return self.names.setdefault(text, len(self.names) + 1)
-
-    def thread(self, event: Event) -> int:
-        """The globalTid of a call or an annotation."""
-        pid, tid = (value if isinstance(value, int) else 0 for value in (event.pid, event.tid))
-        self.pids[pid] = self.pids.get(pid, 0) + 1
-        # nsys' layout: 24 bits of the thread, 24 of the process, then the host's.
-        return (1 << 48) | (pid & 0xFFFFFF) << 24 | (tid & 0xFFFFFF)
 
     def finish(self, facts: Mapping[str, Any]) -> None:
         """Write what is left: times from the first event on, and the facts of the trace."""
@@ -148,7 +125,7 @@ class _Writer:
         self._write_collectives()
         self._write_marks()
         self._write_recorded_events()
-        pid = max(self.pids, key=self.pids.__getitem__, default=0) & 0xFFFFFF
+        pid = max(self.collected.pids, key=self.collected.pids.__getitem__, default=0) & 0xFFFFFF
         origin, process = self.start or 0, (1 << 48) | pid << 24
         for table in _TABLES:
             owner = ", globalPid = ?" if "globalPid" in _TABLES[table] else ""
@@ -179,9 +156,9 @@ class _Writer:
             f"SELECT start, end, correlationId, globalTid FROM {RUNTIME}"
         ).fetchall()
         rows = [
-            (start, end, NVTX_PUSH_POP, 1, self.name(call), thread, None, None, payload)
+            (start, end, NVTX_PUSH_POP, 1, self.collected.name(call), thread, None, None, payload)
             for start, end, correlation, thread in calls
-            for call, payload in (self.collectives.get(correlation, ("", b"")),)
+            for call, payload in (self.collected.collectives.get(correlation, ("", b"")),)
             if call
         ]
         if rows:
@@ -191,28 +168,31 @@ class _Writer:
 
     def _write_marks(self) -> None:
         """Write the marks' domain and the calls of modules, and make marked steps its ranges."""
-        ranges = self.marks.list_rows(self.start or 0, self.name)
+        ranges = self.collected.marks.list_rows(self.start or 0, self.collected.name)
         while rows := list(itertools.islice(ranges, _ROWS_AT_ONCE)):
             self.rows[NVTX] = rows
             self._write(NVTX)
         self.database.executemany(
             f"UPDATE {NVTX} SET domainId = {MARKS}, int64Value = ?, textId = ? WHERE textId = ?",
-            [(number, self.name("step"), key) for number, key in self.marks.list_steps(self.names)],
+            [
+                (number, self.collected.name("step"), key)
+                for number, key in self.collected.marks.list_steps(self.collected.names)
+            ],
         )
 
     def _write_recorded_events(self) -> None:
         """Write what the waits of streams say of the events; no wait at all without enough."""
-        if not self.waits.are_known:
+        if not self.collected.waits.are_known:
             self.database.execute(f"DELETE FROM {SYNCHRONIZATION}")
             return
-        self.rows[CUDA_EVENT] = self.waits.list_rows(self.start or 0)
+        self.rows[CUDA_EVENT] = self.collected.waits.list_rows(self.start or 0)
         self._write(CUDA_EVENT)
 
     def _list_facts(
         self, facts: Mapping[str, Any], origin: int, pid: int
     ) -> Iterator[tuple[str, list[tuple[object, ...]]]]:
-        yield "StringIds", [(number, text) for text, number in self.names.items()]
-        if self.collectives:
+        yield "StringIds", [(number, text) for text, number in self.collected.names.items()]
+        if self.collected.collectives:
             yield "NVTX_PAYLOAD_SCHEMA_ENTRIES", list(SCHEMA_ENTRIES)
         yield "META_DATA_EXPORT", [("EXPORT_SCHEMA_VERSION", SCHEMA), SOURCE]
         job = facts.get("distributedInfo")
@@ -234,65 +214,3 @@ def _list_devices(facts: Mapping[str, Any]) -> list[tuple[object, ...]]:
     numbered = (gpu for gpu in devices if isinstance(gpu, dict) and isinstance(gpu.get("id"), int))
     rows = ((gpu["id"], str(gpu.get("name", "")), gpu.get("numSms")) for gpu in numbered)
     return [(*row, count if isinstance(count, int) else None) for *row, count in rows]
-
-
-Row = tuple[str, tuple[object, ...]]
-
-
-def _place(event: Event) -> tuple[object, ...]:
-    """deviceId, contextId, streamId, correlationId; older traces name the first two by pid, tid."""
-    args = event.args
-    device = event.pid if args.device < 0 else args.device
-    stream = event.tid if args.stream < 0 else args.stream
-    return device, args.context, stream, args.correlation
-
-
-def _make_kernel(writer: _Writer, event: Event) -> Row:
-    args = event.args
-    names = writer.name(event.name), writer.name(_shorten(event.name))
-    if collective := describe_collective(args):
-        writer.collectives[args.correlation] = collective
-    launch = (args.registers, *args.grid, *args.block, 0, args.shared)
-    return KERNEL, (*_place(event), *names, *launch)
-
-
-@functools.cache
-def _shorten(name: str) -> str:
-    """The function alone: `gemm` of `void ns::gemm<4>(int)`."""
-    return split_name(name)[0] or name
-
-
-def _make_copy(writer: _Writer, event: Event) -> Row:
-    match = _COPY.match(event.name)
-    kind, source, target = match.groups() if match else ("", "", "")
-    kinds = (_COPY_KINDS.get(kind, 0), _MEMORY_KINDS.get(source, 2), _MEMORY_KINDS.get(target, 2))
-    return MEMCPY, (*_place(event), event.args.bytes, *kinds)
-
-
-def _make_memset(writer: _Writer, event: Event) -> Row:
-    return MEMSET, (*_place(event), event.args.bytes, 2)
-
-
-def _make_sync(writer: _Writer, event: Event) -> Row:
-    writer.waits.add(event)
-    return SYNCHRONIZATION, (*_place(event), event.args.waits_for)
-
-
-def _make_call(writer: _Writer, event: Event) -> Row:
-    return RUNTIME, (event.args.correlation, writer.name(event.name), writer.thread(event))
-
-
-def _make_range(writer: _Writer, event: Event) -> Row:
-    thread = writer.thread(event)
-    domain, text = writer.marks.split_name(event.name, thread)
-    return NVTX, (NVTX_PUSH_POP, domain, writer.name(text), thread)
-
-
-_MAKERS: Mapping[str, Callable[[_Writer, Event], Row]] = {
-    "kernel": _make_kernel,
-    "copy": _make_copy,
-    "memset": _make_memset,
-    "call": _make_call,
-    "sync": _make_sync,
-    "range": _make_range,
-}
