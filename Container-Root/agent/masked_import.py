@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
 import find_nsys
+import kept_streams
 import recorded_env
 from process_tree import name_as_nsys
 from rank_processes import say
@@ -40,7 +41,7 @@ class Recorded:
             # end_idle waits only for processes named like nsys. Masking goes on after nsys has
             # ended, so this process takes such a name.
             name_as_nsys()
-        self.keeper = recorded_env.StreamKeeper(watch=not self._discards)
+        self.keeper = kept_streams.StreamKeeper(watch=not self._discards)
 
     def rescue(self, target: Path) -> None:
         """Move the recording of an nsys that ended before its import to `target`, a .qdstrm.
@@ -80,7 +81,7 @@ class Recorded:
         streams = self.keeper.take()
         fresh = [report for report in reports if report.stem not in self._masked]
         masked = [report for report in fresh if report.stem in self._left]
-        pairs = [] if masked else recorded_env.pair_streams(streams, fresh)
+        pairs = [] if masked else kept_streams.pair_streams(streams, fresh)
         masked += [report for stream, report in pairs if self._import(stream, report)]
         self._masked |= {report.stem for report in masked}
         for stream in streams:

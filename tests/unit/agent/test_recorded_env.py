@@ -3,7 +3,8 @@
 from pathlib import Path
 
 import pytest
-from recorded_env import mask_stream, pair_streams, secret_names, without_callbacks
+from kept_streams import pair_streams
+from recorded_env import mask_stream, secret_names, without_callbacks
 
 from gpu_profile.redact import is_secret
 
