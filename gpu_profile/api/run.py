@@ -14,7 +14,7 @@ from gpu_profile.analysis.tables.by_name import ANALYSES, OURS
 from gpu_profile.api.html import describe_html
 from gpu_profile.api.results import RunComparison, RunFindings, RunTable
 from gpu_profile.errors import SettingsError, did_you_mean
-from gpu_profile.runs.baseline import describe_cost_of, find_control_of
+from gpu_profile.runs.baseline import describe_cost_of, find_plain_step_of
 from gpu_profile.runs.reports.open_reports import Reading
 from gpu_profile.table import Column
 from gpu_profile.verbs.reading.compared_run import ComparedRun, make_compared_run
@@ -68,7 +68,7 @@ class Run:
         parts = [answer[0] for answer in self.reading.of([FINDINGS])]
         directory = Path(self.places[0]).parent
         error_ns = self.reading.run.alignment.residual_ns or 0
-        diagnosis = judge_run(parts, error_ns, find_control_of(directory))
+        diagnosis = judge_run(parts, error_ns, *find_plain_step_of(directory))
         cost = describe_cost_of(directory)
         return RunFindings.of(diagnosis.with_cost(cost))
 

@@ -45,11 +45,12 @@ def judge_run(
     parts: Sequence[DiagnosedReport],
     clock_error_ns: int = 0,
     control_ms: float = 0.0,
+    callback_ns: int = 0,
     replay: Replay | str | None = None,
 ) -> Diagnosis:
     """Judge all ranks together. `clock_error_ns`: the residual error of the reports' clocks.
-    `control_ms`: the step without the profiler, 0 where it is not known. `replay`: what
-    replay_parts() returns of these, if the caller has it.
+    `control_ms`: the step without the recording, 0 where it is not known; the profiler takes
+    `callback_ns` of each call in it. `replay`: of these, by replay_parts(), if the caller has it.
     """
     facts = list(chain.from_iterable(part.ranks for part in parts))
     by_kind = make_views(facts, clock_error_ns)
@@ -70,16 +71,15 @@ def judge_run(
     utc = next((part.utc for part in parts if part.utc), 0)
     facts_of_run = overview(views, hosts, utc, others)
     notes += [f"single steps: {reason}" for reason in facts_of_run.no_steps]
-    shadow = None if isinstance(replay, str) else find_shadow(replay, control_ms)
+    shadow = None if isinstance(replay, str) else find_shadow(replay, control_ms, callback_ns)
     left_out = _list_unfound(findings)
     plan = replay if isinstance(replay, str) else make_plan(replay, shadow, left_out=left_out)
     pauses = {} if isinstance(replay, str) else measure_pauses(alike, replay, control_ms > 0)
     portions = {} if isinstance(replay, str) else measure_portions(RULES, by_kind, replay)
     ordered = replay_costs(findings, replay, plan, shadow, RareCauses(pauses, portions))
     named = tuple(replace(finding, advice=name_program(finding.advice)) for finding in ordered)
-    diagnosis = Diagnosis(
-        named, tuple(dict.fromkeys(notes)), facts_of_run, _drop_items_without_findings(plan, named)
-    )
+    plan = _drop_items_without_findings(plan, named)
+    diagnosis = Diagnosis(named, tuple(dict.fromkeys(notes)), facts_of_run, plan)
     return diagnosis.with_texts(_hide_secrets)
 
 

@@ -58,22 +58,22 @@ def write_page(
     notify: Callable[[str], None] = lambda line: None,
     tell_findings: Callable[[Diagnosis], None] = lambda diagnosis: None,
     cost: str = "",
-    control_ms: float = 0.0,
+    control: tuple[float, int] = (0.0, 0),
     drilled: Mapping[str, str] | None = None,
 ) -> Table:
     """Read the reports, by the `readers` that opened them, write the page, return its summary.
 
-    `known`: facts of the run by name. `cost`: the cost of tracing, of runs.baseline's
-    describe_cost(); `control_ms`: as of judge_run(). `tell_findings` gets the diagnosis. `drilled`:
-    what ncu said of kernels, by name. Names and facts are redacted by `redactor`. A report that
-    cannot be read is named by `notify` and on the page. If none can be read, its error is raised.
+    `known`: facts of the run by name. `cost`: of tracing, of runs.baseline's describe_cost();
+    `control`: control_ms and callback_ns of judge_run(). `tell_findings` gets the diagnosis.
+    `drilled`: what ncu said of kernels, by name. Names and facts are redacted by `redactor`. What
+    cannot be read is named by `notify` and on the page; if nothing can, its error is raised.
     """
     readers, redactor = readers or Readers(), redactor or Redactor()
     answers = readers.read_again(sources, page_analyses(len(sources)), notify)
     read = [answer for answer in answers if isinstance(answer, list)]
     parts = [answer[2] for answer in read]
     replay = replay_parts(parts, clock_error_ns) if parts else ""
-    judge = partial(judge_run, parts, clock_error_ns, control_ms, replay)
+    judge = partial(judge_run, parts, clock_error_ns, *control, replay)
     judged = _start_copy(judge) if parts and readers.has_workers else judge
     tables, refused = _tables(sources, answers, notify)
     windows = next((source.scope.edges for source in sources if source.scope.edges), ())

@@ -81,7 +81,7 @@ class Plan:
     its text; 0 for those that the critical path does not hold. `error`: of the self-test.
     `recorded_ms`: the recorded step; `step_ms` is that without the profiler, where a control tells
     it, and then `host_factor` of the recorded host time is left; `is_factor_measured` and
-    `pause_factor` as of Shadow.
+    `pause_factor` and `callback_ms` as of Shadow.
     """
 
     step_ms: float
@@ -92,6 +92,7 @@ class Plan:
     host_factor: float | None = None
     is_factor_measured: bool = True
     pause_factor: float = 1.0
+    callback_ms: float = 0.0
 
     def to_lines(self) -> list[str]:
         """The plan as text, a line for each item."""
@@ -109,14 +110,14 @@ class Plan:
             return ""
         part = f"{100 * self.host_factor:.0f} %"
         steps = f"{self.recorded_ms:.2f} ms recorded, "
+        plain = f"{self.step_ms:.2f} without the profiler{self._describe_callbacks()}"
         if self.pause_factor != 1:
             host = f"the host's work takes {part}, and " if self.host_factor < 1 else ""
-            control = f"{self.step_ms:.2f} without the profiler: there {host}the host's pauses are"
+            control = f"{plain}: there {host}the host's pauses are"
             length = f"{self.pause_factor:.1f} times as long" if self.pause_factor else "missing"
             return f" ({steps}{control} {length})"
         if self.is_factor_measured:
-            control = f"{self.step_ms:.2f} without the profiler: the host's work takes {part}"
-            return f" ({steps}{control} of the recorded time)"
+            return f" ({steps}{plain}: the host's work takes {part} of the recorded time)"
         if self.step_ms >= (1 - HIDDEN) * self.recorded_ms:
             return f" (the GPU hides the host, whose work is taken as {part} of its recorded time)"
         low, high = (f"{100 * factor:.0f}" for factor in FACTORS)
@@ -127,6 +128,13 @@ class Plan:
             f" ({steps}{control} of the recorded time, in other programs it is {low} to {high} %)"
         )
 
+    def _describe_callbacks(self) -> str:
+        """What the control holds of the profiler; "" where that is not the host's step."""
+        if self.callback_ms < HIDDEN * self.step_ms:
+            return ""
+        unrecorded = f"{self.step_ms + self.callback_ms:.2f} that were not recorded"
+        return f", which takes {self.callback_ms:.2f} of the {unrecorded}"
+
     def as_json(self) -> dict[str, object]:
         """The plan as the stable object of --format json."""
         return {
@@ -134,6 +142,7 @@ class Plan:
             "recorded_ms": round(self.recorded_ms, 3),
             "host_factor": None if self.host_factor is None else round(self.host_factor, 3),
             "pause_factor": round(self.pause_factor, 3),
+            "callback_ms": round(self.callback_ms, 3),
             "is_factor_measured": self.host_factor is not None and self.is_factor_measured,
             "error_percent": round(100 * self.error, 2),
             "items": [item.as_json() for item in self.items],
@@ -220,6 +229,7 @@ def _add_factors(plan: Plan, shadow: Shadow) -> Plan:
         host_factor=shadow.factor,
         is_factor_measured=shadow.is_measured,
         pause_factor=shadow.pause_factor,
+        callback_ms=shadow.callback_ms,
     )
 
 

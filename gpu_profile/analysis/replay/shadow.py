@@ -15,7 +15,7 @@ import numpy as np
 from gpu_profile.analysis.replay.changes import find_edges
 from gpu_profile.analysis.replay.driver_work import Scale, scale_allocations, scale_staged_copies
 from gpu_profile.analysis.replay.edits.calls import remove_pauses
-from gpu_profile.analysis.replay.graph_launches import find_node_prices
+from gpu_profile.analysis.replay.nsys_prices import drop_callbacks, find_node_prices
 from gpu_profile.analysis.replay.run.run_graph import Edge, RunGraph
 from gpu_profile.analysis.replay.run_replay import Replay
 from gpu_profile.analysis.replay.weights import Weights
@@ -57,7 +57,8 @@ class Shadow:
     """`factor`: of the recorded host delays, what is left without the profiler. `step_ms`: the step
     of the unchanged replay with that factor. `weights` are those of that replay. `is_measured`: the
     control tells the factor; else it is TYPICAL_FACTOR. `pause_factor`: how many times as long the
-    host's pauses are in the control.
+    host's pauses are in the control. `callback_ms`: how much longer the control's step is, for nsys
+    was still in the process.
     """
 
     factor: float
@@ -65,15 +66,24 @@ class Shadow:
     weights: Weights
     is_measured: bool = True
     pause_factor: float = 1.0
+    callback_ms: float = 0.0
 
 
-def find_shadow(replay: Replay, control_ms: float) -> Shadow | None:
+def find_shadow(replay: Replay, control_ms: float, callback_ns: int = 0) -> Shadow | None:
     """What the profiler added, by the control, or without one (0) by its usual price; None where
-    another profiler recorded.
+    another profiler recorded. `callback_ns`: what it still takes of each call in the control.
     """
     if control_ms:
-        return subtract_profiler(replay, control_ms)
+        shadow = subtract_profiler(replay, control_ms)
+        return _drop_callbacks(replay, shadow, callback_ns) if shadow.is_measured else shadow
     return _take_typical(replay) if _is_calibrated(replay) else None
+
+
+def _drop_callbacks(replay: Replay, shadow: Shadow, callback_ns: int) -> Shadow:
+    weights = drop_callbacks(replay.graph, shadow.weights, callback_ns)
+    step_ms = replay.predict_step(weights)
+    callback_ms = shadow.step_ms - step_ms
+    return replace(shadow, step_ms=step_ms, weights=weights, callback_ms=callback_ms)
 
 
 def _is_calibrated(replay: Replay) -> bool:

@@ -51,7 +51,7 @@ def _judge(choice: ReportChoice, settings: Settings) -> Diagnosis:
     parts = [answer[0] for answer in read.of([findings.FINDINGS])]
     run = record.load_run(Path(choice.run))
     error_ns = read.run.alignment.residual_ns or 0
-    diagnosis = findings.judge_run(parts, error_ns, baseline.find_control_ms(run))
+    diagnosis = findings.judge_run(parts, error_ns, *baseline.find_plain_step(run))
     return diagnosis.with_cost(baseline.describe_cost(run.baseline))
 
 
@@ -88,7 +88,7 @@ def diagnose(options: DiagnoseOptions) -> None:
     diagnosis = findings.judge_run(
         [answer[0] for answer in answers],
         read.run.alignment.residual_ns or 0,
-        options.control_ms or find_control(choice, settings),
+        *find_control(choice, settings, options.control_ms),
     ).with_cost(describe_tracing_cost(choice, settings))
     if log:
         requests = judge_requests(log, diagnosis.overview.iterations)

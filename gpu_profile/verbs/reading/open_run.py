@@ -151,9 +151,13 @@ def _resolve_place(choice: ReportChoice, path_text: str, settings: Settings, nam
     return place / name
 
 
-def find_control(choice: ReportChoice, settings: Settings) -> float:
-    """Return the step (ms) without the profiler, if the run measured it; otherwise 0."""
-    return 0.0 if choice.report else baseline.find_control_of(find_directory(choice.run, settings))
+def find_control(
+    choice: ReportChoice, settings: Settings, told_ms: float = 0.0
+) -> baseline.PlainStep:
+    """Return the step without the recording: the one that the user tells, else the run's."""
+    if told_ms or choice.report:
+        return baseline.PlainStep(told_ms)
+    return baseline.find_plain_step_of(find_directory(choice.run, settings))
 
 
 def describe_control(choice: ReportChoice, settings: Settings) -> tuple[str, ...]:

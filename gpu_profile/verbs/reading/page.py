@@ -48,7 +48,7 @@ def save_page(
         notify=Progress().say,
         tell_findings=tell_findings,
         cost=describe_tracing_cost(choice, settings),
-        control_ms=find_control(choice, settings),
+        control=find_control(choice, settings),
         drilled=read_remarks(place) if place else {},
     )
 

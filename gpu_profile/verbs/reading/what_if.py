@@ -44,10 +44,10 @@ def what_if(options: WhatIfOptions) -> None:
         raise ReportError(what, "`invoke diagnose` says what costs time, and at most how much")
     for text in options.faster:
         check_faster(replay.graph, text)
-    control_ms = options.control_ms or find_control(choice, settings)
-    causes = _find_causes(options.remove, replay, parts, (error_ns, control_ms))
+    control = find_control(choice, settings, options.control_ms)
+    causes = _find_causes(options.remove, replay, parts, (error_ns, *control))
     removed = [replace(cause, text=f"without {cause.text}") for cause in causes]
-    answer = predict_changes(replay, [*removed, *faster], find_shadow(replay, control_ms))
+    answer = predict_changes(replay, [*removed, *faster], find_shadow(replay, *control))
     if options.format == "json":
         print(json.dumps(answer.as_json(), indent=2))
     elif options.format == "text":
@@ -57,7 +57,10 @@ def what_if(options: WhatIfOptions) -> None:
 
 
 def _find_causes(
-    names: Sequence[str], replay: Replay, parts: Sequence[DiagnosedReport], known: tuple[int, float]
+    names: Sequence[str],
+    replay: Replay,
+    parts: Sequence[DiagnosedReport],
+    known: tuple[int, float, int],
 ) -> Iterator[Change]:
     """The change of each --remove: a finding's by its number, else a plan's by its text. `known`:
     the clocks' error and the control, as of judge_run(): they decide what a number names.

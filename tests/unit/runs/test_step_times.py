@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from gpu_profile.runs import record
-from gpu_profile.runs.baseline import describe_control, find_control_ms
+from gpu_profile.runs.baseline import CALLBACK_NS, describe_control, find_plain_step
 from gpu_profile.runs.record import ReportSummary, RunRecord
 from gpu_profile.runs.step_times import Control, StepTimes, read_step_times
 
@@ -147,6 +147,7 @@ def test_a_step_is_slow_if_none_as_slow_is_recorded(
 
 
 def test_the_control_of_a_run_is_its_baseline_else_that_of_the_last_rank(tmp_path: Path) -> None:
+    """Behind a recording nsys is still called back; --baseline runs without it."""
     reports = tuple(
         ReportSummary(
             file="a", rank=rank, host="h", bytes=1, events={},
@@ -157,11 +158,11 @@ def test_the_control_of_a_run_is_its_baseline_else_that_of_the_last_rank(tmp_pat
     )  # fmt: skip
     run = RunRecord(id="r", launcher="host", command=(), reports=reports)
     record.save_run(run, tmp_path)
-    assert find_control_ms(run) == 213.0
+    assert find_plain_step(run) == (213.0, CALLBACK_NS)
     late = replace(reports[0], control={**reports[0].control, "first": 70})
-    assert find_control_ms(replace(run, reports=(late, reports[1]))) == 101.0
+    assert find_plain_step(replace(run, reports=(late, reports[1]))) == (101.0, CALLBACK_NS)
     few = replace(late, control={**late.control, "count": 3})
-    assert find_control_ms(replace(run, reports=(few, reports[1]))) == 213.0
+    assert find_plain_step(replace(run, reports=(few, reports[1]))) == (213.0, CALLBACK_NS)
     assert describe_control(tmp_path) == (
         "by the clock of rank 1: 404.00 ms a step recorded, 213.00 ms in 40 steps that were not"
         " recorded",
@@ -169,8 +170,8 @@ def test_the_control_of_a_run_is_its_baseline_else_that_of_the_last_rank(tmp_pat
     )
     record.save_run(replace(run, reports=reports[:1]), tmp_path)
     assert len(describe_control(tmp_path)) == 1
-    assert find_control_ms(replace(run, baseline={"step_ms": 7.0})) == 7.0
-    assert find_control_ms(replace(run, reports=())) == 0.0
+    assert find_plain_step(replace(run, baseline={"step_ms": 7.0})) == (7.0, 0)
+    assert find_plain_step(replace(run, reports=())) == (0.0, 0)
     assert describe_control(tmp_path / "absent") == ()
 
 

@@ -77,7 +77,7 @@ def test_without_a_replay_idle_time_is_no_more_than_the_control_leaves(
     recorded, limited = (
         next(
             finding.at_most_ms
-            for finding in judge_run([collate], 0, control_ms, "no replay").findings
+            for finding in judge_run([collate], 0, control_ms, replay="no replay").findings
             if finding.kind == "idle"
         )
         for control_ms in (0.0, 10.0)

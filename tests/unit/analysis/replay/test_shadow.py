@@ -13,6 +13,7 @@ from gpu_profile.analysis.replay.shadow import (
     CALIBRATED,
     TYPICAL_FACTOR,
     Shadow,
+    find_shadow,
     subtract_profiler,
 )
 from gpu_profile.analysis.replay.step_times import SelfTest
@@ -55,6 +56,19 @@ def test_a_host_that_limits_the_step_is_scaled_to_the_control(control_us: float)
     shadow = subtract(make_busy_host(5_000), control_us)
     assert shadow.factor == pytest.approx(control_us / 40, abs=0.01)
     assert shadow.step_ms == pytest.approx(control_us / 1e3, rel=0.01)
+
+
+@pytest.mark.parametrize(("kernel_us", "control_us", "left_us"), [(5, 30, 28.2), (99, 100, 100)])
+def test_what_nsys_takes_in_the_control_is_not_the_programs(
+    kernel_us: int, control_us: float, left_us: float
+) -> None:
+    """One call a step, of 1.8 us. A GPU of 100 us a step hides it."""
+    replay = Replay(join(make_busy_host(1_000 * kernel_us)), SelfTest(0.0))
+    shadow = find_shadow(replay, control_us / 1e3, 1_800)
+    assert shadow is not None
+    assert shadow.step_ms == pytest.approx(left_us / 1e3, rel=0.01)
+    words = " ".join(make_plan(replay, shadow).to_lines())
+    assert ("which takes 0.00 of the 0.03 that were not recorded" in words) == (left_us < 99)
 
 
 def test_a_pause_is_not_the_profilers() -> None:
