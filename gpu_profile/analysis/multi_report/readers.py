@@ -99,7 +99,7 @@ class Readers:
         """All answers, in order; those that lack are read anew."""
         missing = [index for index in range(len(sources)) if index not in answers]
         if missing:
-            rest = [sources[index] for index in missing]
-            read = collect_partials(rest, analyses, scheduler=self._scheduler, notify=notify)
+            unread = [sources[index] for index in missing]
+            read = collect_partials(unread, analyses, scheduler=self._scheduler, notify=notify)
             answers.update(zip(missing, read, strict=True))
         return [answers[index] for index in range(len(sources))]

@@ -90,11 +90,12 @@ def open_reports(
     """
     notify = tell_notes_once(notify)
     kind = SURVEY if len(sources) > 1 else SURVEY_ALONE
-    answers = (
-        readers.read_first(sources, [kind], notify)
-        if readers
-        else collect_partials(sources, [kind], scheduler=scheduler, workers=workers, notify=notify)
-    )
+    if readers:
+        answers = readers.read_first(sources, [kind], notify)
+    else:
+        answers = collect_partials(
+            sources, [kind], scheduler=scheduler, workers=workers, notify=notify
+        )
     pairs = _select_window(readable(sources, answers, notify, complete=complete), window)
     if not together and (why := find_contradiction([answer[0].evidence for _, answer in pairs])):
         raise ReportError(why, _ONE_RUN if complete else f"{_ONE_RUN}; {_TOGETHER}")
