@@ -78,6 +78,8 @@ def test_a_narrow_terminal_keeps_the_first_two_quantities_and_the_name() -> None
 
 def test_an_empty_table_says_so() -> None:
     assert to_text(SMALL.where([])) == "t: no such events in the report\n"
+    without_ranges = to_text(ANALYSES["nvtx_sum"].merge([]))
+    assert without_ranges == "nvtx_sum: no NVTX ranges in the report; marks are not counted\n"
 
 
 def test_groups_come_first_and_add_up(by_rank: Table) -> None:

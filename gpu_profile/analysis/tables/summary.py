@@ -47,7 +47,8 @@ class TableShape:
     """The columns of a table: share of the total, total, count, five statistics, then the key.
 
     `scale` multiplies the values (bytes are shown in MB). Rows with equal totals are sorted by
-    key; with `fewer_first` by count and last column first, as nsys sorts kernels.
+    key; with `fewer_first` by count and last column first, as nsys sorts kernels. `hint` is that of
+    the Table.
     """
 
     title: str
@@ -58,6 +59,7 @@ class TableShape:
     decimals: int = 1
     scale: float = 1
     fewer_first: bool = False
+    hint: str = ""
 
     @property
     def columns(self) -> tuple[Column, ...]:
@@ -143,7 +145,7 @@ def merge_summary(shape: TableShape, parts: Sequence[Grouped]) -> Table:
         (*row.key[:width], *_build_cells(shape, row, totals[row.key[:width]]), *row.key[width:])
         for row in ordered
     )
-    return Table(shape.title, (*GROUPS[by], *shape.columns), tuple(cells))
+    return Table(shape.title, (*GROUPS[by], *shape.columns), tuple(cells), shape.hint)
 
 
 def _sort_key(shape: TableShape, row: Summary, width: int) -> tuple[Cell | tuple[str, ...], ...]:

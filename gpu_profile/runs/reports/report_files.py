@@ -135,6 +135,15 @@ def find_export(path: Path) -> Path | None:
     return None
 
 
+def find_hidden_trace(report: Path) -> Path | None:
+    """Return the trace of torch.profiler that a directory does not show, because nsys' report has
+    the name of the trace's export.
+    """
+    beside = (report.with_name(strip_suffix(report) + ending) for ending in TRACES)
+    trace = next((path for path in beside if path.is_file()), None)
+    return trace if trace and is_readable(report) and not _is_of_trace(report) else None
+
+
 def list_copies(report: Path) -> list[Path]:
     """Return a report's file or tables, with the recording and the exports that may lie beside it.
 

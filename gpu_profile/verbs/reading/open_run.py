@@ -1,5 +1,6 @@
 """Open the reports of a run, with their ranks and clocks, for all verbs that read."""
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -15,7 +16,7 @@ from gpu_profile.progress import Progress
 from gpu_profile.runs import baseline, owner, record
 from gpu_profile.runs.reports import report_files
 from gpu_profile.runs.reports.open_reports import Reading, open_reports
-from gpu_profile.runs.reports.report_files import list_copies
+from gpu_profile.runs.reports.report_files import find_hidden_trace, list_copies
 from gpu_profile.settings.settings import Settings
 
 
@@ -73,10 +74,20 @@ def open_reading(
         readers=readers,
     )
     # A verb that reads a run for the second time, as profile does with --stats, leaves them out.
-    notes = (*reading.run.notes(), baseline.describe_cost_of(Path(sources[0].place).parent))
+    cost = baseline.describe_cost_of(Path(sources[0].place).parent)
+    notes = (*_describe_hidden_traces(choice, sources), *reading.run.notes(), cost)
     for note in filter(None, notes if choice.notes else ()):
         progress.say(f"note: {note}")
     return reading
+
+
+def _describe_hidden_traces(choice: ReportChoice, sources: Sequence[ReportSource]) -> Iterator[str]:
+    """Yield a line on each trace that is not read, because nsys' report beside it has its name."""
+    for source in sources:
+        report = Path(source.place)
+        trace = None if source.place in choice.report else find_hidden_trace(report)
+        if trace:
+            yield f"{trace.name} is not read: {report.name} is of nsys. Move one of them"
 
 
 def _list_places(choice: ReportChoice, settings: Settings) -> list[str]:

@@ -7,7 +7,12 @@ from gpu_profile.analysis.tables.summary import HOST_BY, TableShape, make_summar
 from gpu_profile.table import Column
 
 NVTX_SUM = make_summary(
-    TableShape("nvtx_sum", "Instances", (Column("Style"), Column("Range"))),
+    TableShape(
+        "nvtx_sum",
+        "Instances",
+        (Column("Style"), Column("Range")),
+        hint="no NVTX ranges in the report; marks are not counted",
+    ),
     partial(load_durations, True),
     HOST_BY,
     "NVTX ranges by name",

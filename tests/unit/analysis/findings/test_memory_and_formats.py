@@ -76,6 +76,8 @@ def test_fp32_products_are_named_with_the_range_of_what_tensor_cores_gain(tmp_pa
     assert [finding.replayed_ms, *finding.range_ms] == pytest.approx(expected, rel=0.02)
     assert re.fullmatch(r"4\.\d\d ms a step \(\d\.\d\d to 5\.\d\d\)", finding.describe_cost())
     assert finding.as_json()["ms_per_step_range"] == [round(ms, 3) for ms in finding.range_ms]
+    (name,) = re.findall(r"most in (\S+)$", finding.evidence[0])
+    assert (name[:9], name[-6:], len(name)) == (SCALAR[:9], SCALAR[-6:], 60)
     assert any("0.40 ms a step in depthwise convolutions" in line for line in finding.evidence)
 
 

@@ -176,6 +176,19 @@ def test_a_trace_is_not_read_from_another_report_of_its_name(tmp_path: Path) -> 
         find_reports([str(trace)])
 
 
+def test_a_directory_says_which_trace_its_report_hides(tmp_path: Path) -> None:
+    place = reporting_here(tmp_path)
+    folder = place / "both"
+    folder.mkdir()
+    _write(folder / "rank0.pt.trace.json", _list_events())
+    of_nsys = ROOT / "tests" / "data" / "annotated" / "gemm" / "rank0.sqlite.gz"
+    (folder / "rank0.sqlite.gz").write_bytes(of_nsys.read_bytes())
+    said = "note: rank0.pt.trace.json is not read: rank0.sqlite.gz is of nsys. Move one of them\n"
+    assert said in invoke("stats", f"--report={folder}", directory=place).stderr
+    named = invoke("stats", f"--report={folder / 'rank0.sqlite.gz'}", directory=place)
+    assert (named.returncode, "is not read" in named.stderr) == (0, False)
+
+
 def test_a_trace_of_another_user_is_read_without_a_file_beside_it(tmp_path: Path) -> None:
     folder = reporting_here(tmp_path) / "theirs"
     folder.mkdir()

@@ -22,11 +22,11 @@ from gpu_profile.analysis.replay.edits.tensor_cores import (
     use_tensor_cores,
 )
 from gpu_profile.analysis.store.database import Database
-from gpu_profile.formats.function_names import split_name
+from gpu_profile.formats.function_names import shorten_names
 
 SHOWN_SHARE = 0.01
 """Of the step, in depthwise convolutions."""
-MOST_NAMES = 3
+MOST_NAMES, NAME_WIDTH = 3, 60
 MOSTLY = 0.5
 """Of the step: a GPU that runs graphs for longer is not judged by the kernels beside them."""
 HIDDEN = (
@@ -63,8 +63,9 @@ def collect_scalar_products(activity: Activity, _: Database) -> ScalarProducts:
     scalar = [code for code in codes if is_scalar(activity.names[code])]
     apart = [code for code in codes if is_depthwise(activity.names[code])]
     rows = kernels[is_among(ops.full_name[kernels], scalar)]
+    short = shorten_names([activity.names[code] for code in scalar], NAME_WIDTH)
     names = {
-        _shorten(activity.names[code]): int(ops.duration[rows[ops.full_name[rows] == code]].sum())
+        short[activity.names[code]]: int(ops.duration[rows[ops.full_name[rows] == code]].sum())
         for code in scalar
     }
     depthwise = kernels[is_among(ops.full_name[kernels], apart)]
@@ -79,11 +80,6 @@ def collect_scalar_products(activity: Activity, _: Database) -> ScalarProducts:
 def _sum_time(activity: Activity, rows: IntArray) -> IntArray:
     ops = activity.ops
     return list_windows(activity).sum(ops.start[rows], ops.duration[rows])
-
-
-def _shorten(name: str) -> str:
-    function, _ = split_name(name)
-    return function or name
 
 
 def judge_scalar_products(views: Sequence[View[ScalarProducts]]) -> Judgement:
