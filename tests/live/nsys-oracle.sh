@@ -77,7 +77,8 @@ mend() {
 }
 
 # Each start of nsys reads /proc/kallsyms: 0.4 of 0.84 s of CPU with the 122,000 symbols of a kernel. No
-# test shows one, so root's nsys reads each hundredth. With an empty file it lost reports at signals.
+# test shows one, so root's nsys reads each hundredth. Not in a step of Slurm: from a mount namespace of its
+# own, nsys lost its agent there, and the report, when the step was cancelled.
 thin_kernel_symbols() {
     awk 'NR % 100 == 1' /proc/kallsyms >"${dir}/kallsyms"
     unshare --mount mount --bind "${dir}/kallsyms" /proc/kallsyms 2>/dev/null || rm "${dir}/kallsyms"
@@ -88,7 +89,7 @@ write_launcher() {
     cat <<'END'
 nsys=${dir}/usr/lib/nsight-systems/target-linux-x64/nsys
 export LD_LIBRARY_PATH="${dir}/usr/lib/x86_64-linux-gnu${LD_LIBRARY_PATH:+:${LD_LIBRARY_PATH}}"
-if [ -e "${dir}/kallsyms" ] && [ "$(id -u)" = 0 ]; then
+if [ -e "${dir}/kallsyms" ] && [ -z "${SLURM_JOB_ID:-}" ] && [ "$(id -u)" = 0 ]; then
     exec unshare --mount sh -c 'mount --bind "$0" /proc/kallsyms; exec "$@"' "${dir}/kallsyms" "${nsys}" "$@"
 fi
 exec "${nsys}" "$@"
