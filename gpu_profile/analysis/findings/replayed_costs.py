@@ -156,7 +156,7 @@ class _Gains:
         change = RULES[finding.kind].edit(finding)
         if change is None or not finding.per_step:
             return finding
-        if RULES[finding.kind].holds_tracing_cost and not self._is_certain(change):
+        if not self._is_certain(finding, change):
             return None
         portion = self._rare.portions.get(finding.kind, 1.0)
         if portion > MOST_PORTION:
@@ -165,7 +165,8 @@ class _Gains:
         gain = portion * self._correct_pauses(finding, change, replayed)
         if gain >= self._least_ms:
             finding = self._tell_more(self._tell_replayed(finding, replayed, gain), change)
-            return replace(finding, replayed_ms=gain, range_ms=self._predict_range(change, gain))
+            bounds = self._predict_range(finding, change, gain)
+            return replace(finding, replayed_ms=gain, range_ms=bounds)
         place = _find_place(finding, self._plan)
         return self._tell_later_gain(finding, gain, place) if 0 < place < MANY else None
 
@@ -200,28 +201,43 @@ class _Gains:
             return gain
         return float(np.mean([pauses[rank].correct(gain) for rank in ranks]))
 
-    def _is_certain(self, change: Change) -> bool:
+    def _is_certain(self, finding: Finding, change: Change) -> bool:
         """Whether the change also gains something where the profiler cost as much as it ever did: a
         program that its GPU limits without the profiler may be one that its host limits with it.
         """
-        if self._shadow is None or self._shadow.is_measured:
+        if not self._is_estimate(finding):
             return True
-        weights, before = self._most_traced
+        weights, before = self._by_price[0]
         changed = (change.core or change.apply)(self._replay.graph, weights)
         return before - self._replay.predict_step(changed) >= LEAST_SHARE * before
 
-    @cached_property
-    def _most_traced(self) -> tuple[Weights, float]:
-        """The program where the profiler cost as much as it ever did, and its step (ms)."""
-        graph = self._replay.graph
-        weights = scale_host(graph, Weights.of(graph), min(FACTORS))
-        return weights, self._replay.predict_step(weights)
+    def _is_estimate(self, finding: Finding) -> bool:
+        """Whether the cost depends on what the profiler takes of each launch, and no control tells
+        that.
+        """
+        is_known = self._shadow is None or self._shadow.is_measured
+        return RULES[finding.kind].holds_tracing_cost and not is_known
 
-    def _predict_range(self, change: Change, gain: float) -> tuple[float, float] | None:
-        if change.bounds is None:
-            return None
-        bounds = [gain, *(max(0.0, self._predict(bound)) for bound in change.bounds)]
-        return min(bounds), max(bounds)
+    @cached_property
+    def _by_price(self) -> list[tuple[Weights, float]]:
+        """The program where the profiler costs the most and the least of FACTORS, and its step."""
+        graph, predict = self._replay.graph, self._replay.predict_step
+        recorded = Weights.of(graph)
+        scaled = [scale_host(graph, recorded, factor) for factor in sorted(FACTORS)]
+        return [(weights, predict(weights)) for weights in scaled]
+
+    def _predict_range(
+        self, finding: Finding, change: Change, gain: float
+    ) -> tuple[float, float] | None:
+        """The least and the most that the change gains; None where it is not an estimate."""
+        gains = [self._predict(bound) for bound in change.bounds or ()]
+        if self._is_estimate(finding):
+            graph, predict = self._replay.graph, self._replay.predict_step
+            gains += [
+                before - predict(change.apply(graph, weights)) for weights, before in self._by_price
+            ]
+        bounds = [max(0.0, each) for each in (gain, *gains)]
+        return (min(bounds), max(bounds)) if gains else None
 
     def _predict_change(self, change: Change) -> float:
         known = self._plan.gains.get(change.text)

@@ -60,6 +60,19 @@ def test_without_a_control_the_profilers_usual_price_is_subtracted(
     assert (plan.host_factor, plan.step_ms) == (None, plan.recorded_ms)
 
 
+def test_without_a_control_what_launches_cost_has_a_range(collate: DiagnosedReport) -> None:
+    """By the least and the most that the profiler took of launches in other programs."""
+    recorded, controlled = judge_run([collate]), judge_run([collate], control_ms=11.8)
+    (bound,) = (finding for finding in recorded.findings if finding.kind == "host_bound")
+    assert bound.range_ms is not None
+    low, high = bound.range_ms
+    assert 0 < low < bound.cost_ms < high
+    assert bound.as_json()["ms_per_step_range"] == [round(low, 3), round(high, 3)]
+    assert [finding.range_ms for finding in controlled.findings] == [None] * len(
+        controlled.findings
+    )
+
+
 def test_nothing_is_to_do_where_nothing_is_found() -> None:
     """CUDA graphs whose launches may be slow because they were recorded."""
     with Database.open(DATA / "h200-tables" / "graphs-by-graph.sqlite.gz") as database:
