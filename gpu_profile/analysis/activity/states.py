@@ -60,15 +60,13 @@ def rank_states(activity: Activity, offset_ns: int) -> RankStates:
     ops, steps, (first, last) = activity.ops, find_steps(activity), steady_window(activity)
     start, end = np.r_[first, steps.start], np.r_[last, steps.end]
     compute, communication = ops.union(COMPUTE), ops.union(COMMUNICATION)
-    kernels, gaps = ops.union(COMPUTE, COMMUNICATION), find_gaps(activity)
-    sets = {
-        "compute": compute,
-        **{f"idle_{cause}": gaps.of(number) for number, cause in enumerate(CAUSES)},
-        "busy": ops.union(),
-        "communication": communication,
-    }
-    times = {name: pieces.within(start, end) for name, pieces in sets.items()}
-    times["memory"] = times["busy"] - kernels.within(start, end)  # copies beside no kernel
+    times = {"compute": compute.within(start, end)}
+    for number, cause in enumerate(CAUSES):
+        times[f"idle_{cause}"] = find_gaps(activity).of(number).within(start, end)
+    times["busy"] = ops.union().within(start, end)
+    times["communication"] = communication.within(start, end)
+    # Copies beside no kernel.
+    times["memory"] = times["busy"] - ops.union(COMPUTE, COMMUNICATION).within(start, end)
     times["hidden"] = compute.overlap_within(communication, start, end)
     return RankStates(
         rank=activity.rank,

@@ -28,8 +28,8 @@ from gpu_profile.table import Table
 SMALL_BYTES = 4_000_000
 """Reports of so much together are read in this process: in 0.3 s, in which a pool would start."""
 _PACKED = 4  # of a packed report's bytes come four times as many
-# A worker holds up to 390 MB while it reads a report of 198 MB, which is a million kernels.
-_HELD = 1.9  # of the report's unpacked bytes
+# A worker holds up to 330 MB while it reads a report of 198 MB, which is a million kernels.
+_HELD = 1.6  # of the report's unpacked bytes
 _WORKER_BYTES = 20_000_000
 MEMORY_BYTES, MEMORY_OF_REPORT = 1_350_000_000, 170_000_000
 """What all workers together may hold: so much, or so much for each report if that is more. Eight

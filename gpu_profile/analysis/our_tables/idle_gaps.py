@@ -53,7 +53,9 @@ def _build_rows(activity: Activity, offset_ns: int) -> list[Row]:
         return []
     span = int(activity.ops.end.max() - activity.ops.start[0])
     place, places = find_gap_places(activity)
-    codes, combinations = encode_rows(gaps.cause, place, _next_calls(activity, gaps))
+    codes, combinations = encode_rows(
+        gaps.cause.astype(np.int64), place, _next_calls(activity, gaps)
+    )
     length, rows = gaps.end - gaps.start, list[Row]()
     # A stable sort of 16-bit integers takes linear time.
     narrow = np.int16 if len(combinations) <= np.iinfo(np.int16).max else np.int64

@@ -8,6 +8,7 @@ operations. Otherwise the host was late, and the cause says why.
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from gpu_profile.analysis.activity.activity import COPY, NO_CALL, Activity, Ops
 from gpu_profile.analysis.activity.idle.blocking_calls import Blocking, blocking_calls
@@ -43,7 +44,7 @@ class Gaps:
 
     start: IntArray
     end: IntArray
-    cause: IntArray
+    cause: NDArray[np.int8]
     next_op: IntArray
 
     def of(self, cause: int) -> Intervals:
@@ -54,20 +55,21 @@ class Gaps:
 @once_each
 def find_gaps(activity: Activity) -> Gaps:
     """Every gap between the first and the last operation of the rank, with its cause."""
+    # Before the gaps are in memory, of which a report of a million kernels has 700,000.
+    calls, _ = blocking_calls(activity), find_least_stall(activity)
     gaps, next_op, cause = _plain_gaps(activity)
-    calls = blocking_calls(activity)
     # Only short gaps are attributed to a blocking call. A long STALL stays with the host, even if a
     # lead would have hidden it.
     of_host = (cause == LAUNCH) | (cause == STALL)
     sure_stall = find_sure_stall(activity, Intervals(gaps.start[of_host], gaps.end[of_host]))
     is_short = gaps.end - gaps.start < sure_stall
     late = np.flatnonzero((cause == LAUNCH) | ((cause == STALL) & is_short))
-    blamed, blamer = _attribute_to_calls(gaps, late, activity.launched[next_op], calls)
+    blamed, blamer = _attribute_to_calls(gaps, late, activity.launched[next_op[late]], calls)
     cut = gaps.start + blamed
     held, left = np.flatnonzero(blamed), np.flatnonzero(cut < gaps.end)
     start = np.r_[gaps.start[held], cut[left]]
     order = np.argsort(start, kind="stable")
-    reason = np.where(calls.moves[blamer[held]], COPYING, SYNC)
+    reason = np.where(calls.moves[blamer[held]], COPYING, SYNC).astype(np.int8)
     return Gaps(
         start[order],
         np.r_[cut[held], gaps.end[left]][order],
@@ -76,7 +78,7 @@ def find_gaps(activity: Activity) -> Gaps:
     )
 
 
-def _plain_gaps(activity: Activity) -> tuple[Intervals, IntArray, IntArray]:
+def _plain_gaps(activity: Activity) -> tuple[Intervals, IntArray, NDArray[np.int8]]:
     """The gaps, the operation after each, and the cause without regard to blocking calls."""
     gaps = _uncovered(activity.ops)
     next_op = np.searchsorted(activity.ops.start, gaps.end, "left")
@@ -93,7 +95,7 @@ def _uncovered(ops: Ops) -> Intervals:
     return Intervals(start[end > start], end[end > start])
 
 
-def _classify_gaps(activity: Activity, gaps: Intervals, next_op: IntArray) -> IntArray:
+def _classify_gaps(activity: Activity, gaps: Intervals, next_op: IntArray) -> NDArray[np.int8]:
     """The cause of each gap, without regard to blocking calls."""
     ops = activity.ops
     length = gaps.end - gaps.start
@@ -102,19 +104,22 @@ def _classify_gaps(activity: Activity, gaps: Intervals, next_op: IntArray) -> In
     late_gaps = Intervals(gaps.start[late], gaps.end[late])
     counts = count_late_pauses(activity, late_gaps, find_least_stall(activity))
     long = choose_stall(activity, counts)
-    cause = np.where(length >= long, STALL, LAUNCH)
     # The driver first copies pageable memory into its own pinned buffer: launched, but not yet
     # running on the GPU. https://docs.nvidia.com/cuda/cuda-runtime-api/api-sync-behavior.html
     staged = (ops.kind[next_op] == COPY) & ops.pageable[next_op]
-    queued = np.where(length < LATENCY_NS, LATENCY, QUEUED)
-    cause = np.where(late, cause, np.where(staged, COPYING, queued))
-    # Ranks start a window milliseconds apart: the profiler holds them up there, not their host.
-    seams = Intervals.union(activity.seams[:, 0], activity.seams[:, 1])
-    in_overhead = activity.overhead.within(gaps.start, gaps.end)
-    in_seams = seams.within(gaps.start, gaps.end)
-    cause = np.where(2 * np.maximum(in_overhead, in_seams) > length, PROFILER, cause)
-    in_pause = _find_pauses(activity).within(gaps.start, gaps.end)
-    return np.where(2 * in_pause > length, UNASKED, cause)
+    cause = np.full(len(length), LAUNCH, np.int8)
+    cause[length >= long] = STALL
+    cause[~late] = QUEUED
+    cause[~late & (length < LATENCY_NS)] = LATENCY
+    cause[~late & staged] = COPYING
+    for pieces, reason in (
+        (activity.overhead, PROFILER),
+        # Ranks start a window milliseconds apart: the profiler holds them up, not their host.
+        (Intervals.union(activity.seams[:, 0], activity.seams[:, 1]), PROFILER),
+        (_find_pauses(activity), UNASKED),
+    ):
+        cause[2 * pieces.within(gaps.start, gaps.end) > length] = reason
+    return cause
 
 
 def _find_pauses(activity: Activity) -> Intervals:
@@ -128,6 +133,7 @@ def _attribute_to_calls(
     gaps: Intervals, late: IntArray, launched: IntArray, calls: Blocking
 ) -> tuple[IntArray, IntArray]:
     """How much of each gap (ns) a blocking call explains, and the index of that call in `calls`.
+    `launched`: when what ended each late gap was launched.
 
     A call explains at most its `lead`, spent on the gaps until the next blocking call. Example: a
     call with a lead of 50 us before gaps of 30 and 40 us explains 30 and 20 us. If the host is
@@ -135,8 +141,10 @@ def _attribute_to_calls(
     """
     blamed = np.zeros(len(gaps.start), np.int64)
     blamer = np.zeros(len(gaps.start), np.int64)
-    last = np.searchsorted(calls.end, launched[late], "right") - 1
-    late, last = late[last >= 0], last[last >= 0]
+    last = np.searchsorted(calls.end, launched, "right") - 1
+    chosen = np.flatnonzero(last >= 0)
+    chosen = chosen[calls.lead[last[chosen]] > 0]
+    late, last = late[chosen], last[chosen]
     if not len(late):
         return blamed, blamer
     length = gaps.end[late] - gaps.start[late]

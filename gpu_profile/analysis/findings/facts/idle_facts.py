@@ -8,7 +8,6 @@ import numpy as np
 from gpu_profile.analysis.activity.activity import Activity
 from gpu_profile.analysis.activity.idle.gaps import Gaps, find_gaps
 from gpu_profile.analysis.activity.steps import find_steps
-from gpu_profile.analysis.arrays.columns import list_distinct
 from gpu_profile.analysis.arrays.intervals import Intervals
 from gpu_profile.analysis.arrays.types import Flags
 from gpu_profile.analysis.findings.facts.windows import is_in_steady_part
@@ -48,7 +47,7 @@ def _sum_places(activity: Activity) -> dict[tuple[int, GapPlace], int]:
     gaps = find_gaps(activity)
     place, places = find_gap_places(activity)
     # Each combination is encoded as one integer: np.unique on rows of a matrix takes seconds.
-    code = gaps.cause * len(places) + place
+    code = gaps.cause * np.int64(len(places)) + place
     steady = _mark_steady_gaps(activity, gaps)
     sums = np.bincount(code, weights=np.where(steady, gaps.end - gaps.start, 0))
     return {
@@ -69,7 +68,7 @@ def _find_longest(activity: Activity, offset_ns: int) -> dict[int, tuple[int, in
     gaps = find_gaps(activity)
     length, longest_by_cause = gaps.end - gaps.start, {}
     steady = _mark_steady_gaps(activity, gaps)
-    for cause in list_distinct(gaps.cause[steady]):
+    for cause in np.flatnonzero(np.bincount(gaps.cause[steady])).tolist():
         rows = np.flatnonzero((gaps.cause == cause) & steady)
         longest = rows[np.argmax(length[rows])]
         longest_by_cause[cause] = (int(length[longest]), int(gaps.start[longest]) + offset_ns)

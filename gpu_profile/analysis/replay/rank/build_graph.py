@@ -107,7 +107,7 @@ class _Builder:
         calls, ops = len(activity.calls.start), len(activity.ops.start)
         self._call_number = _number(self._kept, calls)
         # What a nested call launched is launched by the call that holds it.
-        self._call_number[:-1] = self._call_number[chain.outer]
+        self._call_number[chain.nested] = self._call_number[chain.holders]
         self._op_number = _number(rows, ops)
 
     def build(self, database: Database, raw: RawLinks) -> RankGraph:
@@ -168,7 +168,7 @@ class _Builder:
         activity, rows = self._activity, self._rows
         ops, launched = activity.ops, activity.launched[rows]
         step = self._window.steps_of(launched)
-        comm = np.cumsum(ops.kind == COMMUNICATION) - 1
+        comm = np.cumsum(ops.kind == COMMUNICATION, dtype=np.int32) - 1
         is_comm = ops.kind[rows] == COMMUNICATION
         places = _find_places(activity, activity.launcher_of(rows), launched)
         return GpuOps(

@@ -10,7 +10,6 @@ from gpu_profile.analysis.activity.activity import (
     COMPUTE,
     COPY,
     COPY_TO_HOST,
-    NO_CALL,
     SYNC_NAME,
     Activity,
 )
@@ -35,24 +34,36 @@ for 126 of 132 ms in which the main thread launches. One that loads data pauses 
 @dataclass(frozen=True, eq=False)
 class HostChain:
     """`rows`: calls that are in no other call, sorted by thread and start; rows of
-    Activity.calls. `outer`: for each call of the activity the call that holds it, else itself.
-    `is_first`: the first of its thread in `rows`. `handovers`: (call, call of another thread that
-    goes on when it has ended). `are_beside`: the threads work beside each other.
+    Activity.calls. `nested`: calls in other calls, ascending, which `holders` hold. `is_first`: the
+    first of its thread in `rows`. `handovers`: (call, call of another thread that goes on when it
+    has ended). `are_beside`: the threads work beside each other.
     """
 
     rows: IntArray
-    outer: IntArray
+    nested: IntArray
+    holders: IntArray
     is_first: Flags
     handovers: Places
     are_beside: bool
+
+    def find_outer(self, call: IntArray) -> IntArray:
+        """For each call the one that holds it, else itself."""
+        if not len(self.nested):
+            return call
+        place = np.minimum(np.searchsorted(self.nested, call), len(self.nested) - 1)
+        return np.where(self.nested[place] == call, self.holders[place], call)
+
+    def mark_outer(self, flags: Flags) -> Flags:
+        """The flags over chain.rows, with those of nested calls at the calls that hold them."""
+        flags[self.holders[flags[self.nested]]] = True
+        return flags[self.rows]
 
 
 def chain_calls(activity: Activity, window: Window) -> HostChain:
     """The calls of the window, thread by thread."""
     calls = activity.calls
-    launching = list_distinct(calls.thread[np.flatnonzero(activity.asked)])
-    inside = (calls.start >= window.begin) & (calls.start < window.behind)
-    rows = np.flatnonzero(inside & is_among(calls.thread, launching))
+    first, behind = np.searchsorted(calls.start, (window.begin, window.behind)).tolist()
+    rows = first + np.flatnonzero(is_among(calls.thread[first:behind], activity.launchers))
     rows = rows[np.argsort(calls.thread[rows], kind="stable")]
     is_first = _mark_first(calls.thread[rows])
     group = np.cumsum(is_first) - 1
@@ -61,14 +72,15 @@ def chain_calls(activity: Activity, window: Window) -> HostChain:
     reach = np.maximum.accumulate(calls.end[rows] + group * apart)
     nested = np.r_[False, calls.end[rows][1:] + group[1:] * apart <= reach[:-1]][: len(rows)]
     holder = np.maximum.accumulate(np.where(nested, 0, np.arange(len(rows))))
-    outer = np.arange(len(calls.start))
-    outer[rows] = rows[holder]
+    inner, outer = rows[nested], rows[holder[nested]]
+    order = np.argsort(inner)
     rows = rows[~nested]
     by_start = rows[np.argsort(calls.start[rows], kind="stable")]
     takes_turn = np.diff(calls.thread[by_start]) != 0
     are_beside = bool(len(takes_turn)) and float(takes_turn.mean()) > MOST_TURNS
     handovers = _find_handovers(activity, window, by_start, are_beside)
-    return HostChain(rows, outer, _mark_first(calls.thread[rows]), handovers, are_beside)
+    is_first = _mark_first(calls.thread[rows])
+    return HostChain(rows, inner[order], outer[order], is_first, handovers, are_beside)
 
 
 def _mark_first(thread: IntArray) -> Flags:
@@ -130,12 +142,11 @@ def choose_calls(activity: Activity, chain: HostChain, linked: IntArray) -> Flag
     """
     calls = activity.calls
     keep = np.zeros(len(calls.start), bool)
+    keep[linked] = True
     for name in (SYNC_NAME, ALLOCATION_NAME):
         keep |= calls.match_names(activity.names, name)
-    launched = activity.ops.call
-    keep[chain.outer[launched[launched >= 0]]] = True
-    keep[linked] = True
-    return np.asarray(keep[chain.rows] | chain.is_first, np.bool_)
+    launches = chain.mark_outer(activity.asked.copy())
+    return np.asarray(keep[chain.rows] | launches | chain.is_first, np.bool_)
 
 
 def sum_silences(activity: Activity, window: Window, chain: HostChain, keep: Flags) -> IntArray:
@@ -197,10 +208,9 @@ def _join_pauses(activity: Activity, chain: HostChain, pause: IntArray, stall: i
 
 def _mark_rows(activity: Activity, chain: HostChain, chosen: Flags) -> Flags:
     """A mask over chain.rows of the calls that launch one of the chosen operations."""
-    launches = np.zeros(len(activity.calls.start), bool)
-    call = activity.ops.call[chosen & (activity.ops.call != NO_CALL)]
-    launches[chain.outer[call]] = True
-    return launches[chain.rows]
+    launches = np.zeros(len(activity.calls.start) + 1, bool)  # the last cell is of NO_CALL (-1)
+    launches[activity.ops.call[chosen]] = True
+    return chain.mark_outer(launches)
 
 
 def _count_before(flags: Flags) -> IntArray:

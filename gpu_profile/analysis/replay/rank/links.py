@@ -56,7 +56,7 @@ def find_links(
     waited = end > activity.calls.start[returns[:, 1]]
     queue, full = find_queue_waits(activity, order)
     links = Links(events[holds], returns, chain.handovers, _of_outer(queue, chain))
-    held = np.unique(np.concatenate((returns[waited, 1], chain.outer[full])))
+    held = np.unique(np.concatenate((returns[waited, 1], chain.find_outer(full))))
     return RawLinks(links, held.astype(np.int64), int(np.count_nonzero(~holds)))
 
 
@@ -66,7 +66,7 @@ def _make_array(pairs: Sequence[tuple[int, int]]) -> Places:
 
 def _of_outer(links: Places, chain: HostChain) -> Places:
     """The links with the call that holds the target; nested calls are no calls of the graph."""
-    return make_pairs(links[:, 0].astype(np.int64), chain.outer[links[:, 1]])
+    return make_pairs(links[:, 0].astype(np.int64), chain.find_outer(links[:, 1].astype(np.int64)))
 
 
 def _find_copies(activity: Activity, rows: IntArray) -> Places:

@@ -58,10 +58,11 @@ class Compilations:
 def collect_compilations(activity: Activity, database: Database) -> Compilations:
     """The idle gaps of one rank in which its host compiled."""
     gaps, windows = find_gaps(activity), list_windows(activity)
-    length = gaps.end - gaps.start
-    proven = _find_proven(activity, database).within(gaps.start, gaps.end)
-    loads = _loads_code(activity, gaps)
-    idle = np.where(gaps.cause == STALL, np.where(loads, length, proven), 0)
+    stalls = np.flatnonzero(gaps.cause == STALL)
+    start, end = gaps.start[stalls], gaps.end[stalls]
+    proven = _find_proven(activity, database).within(start, end)
+    idle = np.zeros(len(gaps.start), np.int64)
+    idle[stalls] = np.where(_loads_code(activity, gaps, stalls), end - start, proven)
     first = _find_first_launches(activity)
     behind = np.searchsorted(gaps.end, activity.ops.start[first], "right") - 1
     is_new = (behind >= 0) & (idle[behind] > 0) if len(gaps.end) else np.zeros(len(first), bool)
@@ -107,17 +108,19 @@ def _find_first_launches(activity: Activity) -> IntArray:
     return np.sort(kernels[find_first_rows(activity.ops.full_name[kernels])])
 
 
-def _loads_code(activity: Activity, gaps: Gaps) -> Flags:
-    """A mask of the long gaps in which the host loads code and mostly does something else.
+def _loads_code(activity: Activity, gaps: Gaps, rows: IntArray) -> Flags:
+    """A mask of the gaps that are long, and in which the host loads code and mostly does something
+    else, of these rows.
 
     A library that compiles a kernel for each new shape (cuDNN's attention) names all of them alike.
     """
     ops, calls = activity.ops, activity.calls
     loads = np.flatnonzero(calls.match_names(activity.names, LOADS))
     busy = Intervals.union(calls.start[loads], calls.end[loads])
-    until = np.where(ops.call[gaps.next_op] == NO_CALL, gaps.end, activity.launched[gaps.next_op])
-    inside = busy.within(gaps.start, np.maximum(until, gaps.start))
-    length = gaps.end - gaps.start
+    start, end, next_op = gaps.start[rows], gaps.end[rows], gaps.next_op[rows]
+    until = np.where(ops.call[next_op] == NO_CALL, end, activity.launched[next_op])
+    inside = busy.within(start, np.maximum(until, start))
+    length = end - start
     long = (length >= LEAST_PAUSE_NS) & (inside < HALF * length)
     return np.asarray(long & (inside > 0), np.bool_)
 

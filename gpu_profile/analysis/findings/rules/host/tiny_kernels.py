@@ -64,16 +64,20 @@ def _mark_rows(activity: Activity, is_tiny: Flags) -> Flags:
     calls, call = activity.calls, activity.ops.call
     has_call = call != NO_CALL
     single = _launch_once(activity, has_call) & _launch_once(activity, has_call & is_tiny)
-    launches = np.flatnonzero(activity.asked)
-    launches = launches[np.argsort(calls.thread[launches], kind="stable")]
     in_row = np.zeros(len(calls.start) + 1, bool)  # the last cell is of NO_CALL (-1)
-    in_row[launches] = mark_runs(single[launches], calls.thread[launches])
+    for thread in activity.launchers:
+        launches = np.flatnonzero(activity.asked & (calls.thread == thread))
+        in_row[launches] = mark_runs(single[launches], np.zeros(len(launches), np.int8))
     return in_row[call]
 
 
 def _launch_once(activity: Activity, chosen: Flags) -> Flags:
     """A mask of the calls that launch one of the chosen operations, and no more."""
     call, count = activity.ops.call[chosen], len(activity.calls.start)
+    launches = np.zeros(count, bool)
+    launches[call] = True
+    if np.count_nonzero(launches) == len(call):  # no graph, or none of several operations
+        return launches
     return np.asarray(np.bincount(call, minlength=count) == 1, np.bool_)
 
 
