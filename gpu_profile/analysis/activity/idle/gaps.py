@@ -64,12 +64,13 @@ def find_gaps(activity: Activity) -> Gaps:
     sure_stall = find_sure_stall(activity, Intervals(gaps.start[of_host], gaps.end[of_host]))
     is_short = gaps.end - gaps.start < sure_stall
     late = np.flatnonzero((cause == LAUNCH) | ((cause == STALL) & is_short))
-    blamed, blamer = _attribute_to_calls(gaps, late, activity.launched[next_op[late]], calls)
-    cut = gaps.start + blamed
-    held, left = np.flatnonzero(blamed), np.flatnonzero(cut < gaps.end)
+    held, blamed, blamer = _attribute_to_calls(gaps, late, activity.launched[next_op[late]], calls)
+    cut = gaps.start.copy()
+    cut[held] += blamed
+    left = np.flatnonzero(cut < gaps.end)
     start = np.r_[gaps.start[held], cut[left]]
     order = np.argsort(start, kind="stable")
-    reason = np.where(calls.moves[blamer[held]], COPYING, SYNC).astype(np.int8)
+    reason = np.where(calls.moves[blamer], COPYING, SYNC).astype(np.int8)
     return Gaps(
         start[order],
         np.r_[cut[held], gaps.end[left]][order],
@@ -131,30 +132,26 @@ def _find_pauses(activity: Activity) -> Intervals:
 
 def _attribute_to_calls(
     gaps: Intervals, late: IntArray, launched: IntArray, calls: Blocking
-) -> tuple[IntArray, IntArray]:
-    """How much of each gap (ns) a blocking call explains, and the index of that call in `calls`.
-    `launched`: when what ended each late gap was launched.
+) -> tuple[IntArray, IntArray, IntArray]:
+    """The gaps that blocking calls explain, how much of each (ns), and the index of the call in
+    `calls`. `launched`: when what ended each late gap was launched.
 
     A call explains at most its `lead`, spent on the gaps until the next blocking call. Example: a
     call with a lead of 50 us before gaps of 30 and 40 us explains 30 and 20 us. If the host is
     slower than the GPU, the call returns at once, its lead is 0, and it explains nothing.
     """
-    blamed = np.zeros(len(gaps.start), np.int64)
-    blamer = np.zeros(len(gaps.start), np.int64)
     last = np.searchsorted(calls.end, launched, "right") - 1
     chosen = np.flatnonzero(last >= 0)
     chosen = chosen[calls.lead[last[chosen]] > 0]
     late, last = late[chosen], last[chosen]
-    if not len(late):
-        return blamed, blamer
     length = gaps.end[late] - gaps.start[late]
     sums = np.cumsum(length)
-    first = np.r_[True, last[1:] != last[:-1]]
+    first = np.r_[True, last[1:] != last[:-1]][: len(last)]
     before = np.maximum.accumulate(np.where(first, sums - length, 0))
     budget = calls.lead[last]
     spent = np.minimum(sums - before, budget) - np.minimum(sums - length - before, budget)
-    blamed[late], blamer[late] = spent, last
-    return blamed, blamer
+    some = np.flatnonzero(spent)
+    return late[some], spent[some], last[some]
 
 
 def ranges_at(activity: Activity, ranges: Ranges, gaps: Gaps) -> IntArray:
