@@ -33,7 +33,7 @@ _HELD = 1.6  # of the report's unpacked bytes
 _WORKER_BYTES = 20_000_000
 MEMORY_BYTES, MEMORY_OF_REPORT = 1_350_000_000, 170_000_000
 """What all workers together may hold: so much, or so much for each report if that is more. Eight
-such reports are read by three processes with more threads each: 1.3 GB in place of 4.3 on 16 cores.
+such reports are read by four processes with more threads each: 1.5 GB in place of 2.7 on 16 cores.
 """
 TRIES = 3  # a report whose worker died three times is named and left out
 QUIET_S = 2.0

@@ -73,7 +73,7 @@ def test_a_pool_gives_what_one_process_gives() -> None:
 
 @pytest.mark.parametrize(
     ("reports", "megabytes", "workers"),
-    [(8, 198, 3), (64, 198, 27), (8, 20, 23), (1, 10_000, 1)],
+    [(8, 198, 4), (64, 198, 32), (8, 20, 26), (1, 10_000, 1)],
 )
 def test_memory_bounds_the_workers_of_large_reports(
     reports: int, megabytes: int, workers: int
