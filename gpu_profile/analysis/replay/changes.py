@@ -52,6 +52,15 @@ class Change:
     bounds: tuple[Apply, Apply] | None = None
     """The change at its least and at its most, where `apply` estimates how much it changes."""
 
+    def __getstate__(self) -> dict[str, object]:
+        """Pickle what is told of the change: its functions are closures."""
+        functions = {"apply": _refuse, "core": None, "describe": None, "bounds": None}
+        return {**self.__dict__, **functions}
+
+
+def _refuse(_graph: RunGraph, _weights: Weights) -> Weights:
+    raise TypeError("a change that was pickled cannot be applied")
+
 
 def match_names(graph: RunGraph, pattern: re.Pattern[str]) -> Flags:
     """A mask over graph.names of those that contain the pattern."""

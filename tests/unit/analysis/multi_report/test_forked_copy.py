@@ -8,6 +8,7 @@ from gpu_profile.analysis.findings.diagnose import FINDINGS
 from gpu_profile.analysis.multi_report.forked_copy import CAN_FORK, ForkedCopy
 from gpu_profile.analysis.multi_report.work import Partials, ReportSource, Work
 from gpu_profile.analysis.our_tables.step_sum import STEP_SUM
+from gpu_profile.analysis.replay.changes import Change, combine
 
 pytestmark = pytest.mark.skipif(not CAN_FORK, reason="only where a copy can be forked")
 DATA = Path(__file__).parents[3] / "data" / "h200x4-ddp"
@@ -42,3 +43,10 @@ def test_findings_of_a_copy_are_those_of_one_process() -> None:
     for index, analysis in enumerate(work.analyses):
         assert analysis.merge([forked[index]]) == analysis.merge([alone[index]])
     assert forked.notes == alone.notes
+
+
+def test_a_change_comes_from_a_copy_as_what_it_tells() -> None:
+    """A diagnosis holds changes, and their functions are closures."""
+    change = Change("host pauses", combine([]), ("host_stall",), rank=1)
+    told = ForkedCopy(lambda: change).result()
+    assert (told.text, told.kinds, told.rank) == ("host pauses", ("host_stall",), 1)
