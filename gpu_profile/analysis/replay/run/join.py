@@ -140,19 +140,26 @@ class _Draft:
         self._add(Edge.STREAM, self._op_starts(before), self._op_starts(behind), lag)
 
     def _add_turns(self) -> None:
-        """From the end of an operation that takes all of its engine to the next such one, on
-        another stream.
+        """From the last operation of a stream's turn on an engine to the first of the next turn on
+        another stream for which there was no room before.
 
         Without it, operations that a wait kept apart would overlap when the wait is gone, each as
         fast as alone. Operations that overlap in the recording have no such edge.
         """
         ops, rank, engine = self._columns.ops, self._columns.op_rank, _find_engines(self._columns)
-        takes_all = np.flatnonzero(engine != NONE)
-        keys = (ops.start[takes_all], engine[takes_all], rank[takes_all])
-        order = takes_all[np.lexsort(keys)]
-        before, behind = order[:-1], order[1:]
+        used, room = _measure_room(self._columns)
+        chosen = np.flatnonzero(engine != NONE)
+        if not len(chosen):
+            return
+        order = chosen[np.lexsort((ops.start[chosen], engine[chosen], rank[chosen]))]
+        keys = np.stack((rank[order], engine[order], ops.stream[order]))
+        first = np.flatnonzero(np.r_[True, (keys[:, 1:] != keys[:, :-1]).any(axis=0)])
+        last, behind = order[np.r_[first[1:], len(order)] - 1], order[first]
+        total = np.r_[0, np.cumsum(np.maximum.reduceat(used[order], first))]
+        place = np.searchsorted(total, total[1:] - room[behind], "left") - 1
+        before = last[np.maximum(place, 0)]
         takes_turns = (rank[before] == rank[behind]) & (engine[before] == engine[behind])
-        takes_turns &= ops.stream[before] != ops.stream[behind]
+        takes_turns &= (ops.stream[before] != ops.stream[behind]) & (place >= 0)
         takes_turns &= ops.end[before] <= ops.start[behind]
         source, target = before[takes_turns], behind[takes_turns]
         self._add(Edge.ROOM, self._op_ends(source), self._op_starts(target))
@@ -244,14 +251,26 @@ class _Draft:
 
 
 def _find_engines(columns: Columns) -> IntArray:
-    """What each operation takes all of: the multiprocessors, by a block for each of them, or
-    what copies of its direction go over (the direction's name); else NONE.
+    """What each operation runs on: the multiprocessors, if its blocks are known, or what copies of
+    its direction go over (the direction's name); else NONE.
     """
     ops = columns.ops
-    multiprocessors = np.array([rank.multiprocessors for rank in columns.ranks])[columns.op_rank]
-    is_full = (multiprocessors > 0) & (ops.blocks >= multiprocessors) & (ops.kind == COMPUTE)
+    is_known = (_count_multiprocessors(columns) > 0) & (ops.blocks > 0) & (ops.kind == COMPUTE)
     engine = np.where(ops.kind == COPY, ops.name.astype(np.int64), NONE)
-    return np.where(is_full, _MULTIPROCESSORS, engine)
+    return np.where(is_known, _MULTIPROCESSORS, engine)
+
+
+def _measure_room(columns: Columns) -> tuple[IntArray, IntArray]:
+    """How much of its engine each operation takes, and how much there is: a block takes one of the
+    multiprocessors, a copy all of its direction.
+    """
+    room = np.where(columns.ops.kind == COMPUTE, _count_multiprocessors(columns), 1)
+    return np.minimum(np.maximum(columns.ops.blocks, 1), room), room
+
+
+def _count_multiprocessors(columns: Columns) -> IntArray:
+    counts = np.array([rank.multiprocessors for rank in columns.ranks], np.int64)
+    return np.asarray(counts[columns.op_rank], np.int64)
 
 
 def _find_own_cost(columns: Columns) -> IntArray:

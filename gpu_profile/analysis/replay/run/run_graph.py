@@ -44,8 +44,8 @@ class Edge(IntEnum):
     STAGED = 9
     QUEUE = 10
     ROOM = 11
-    """An operation of another stream that ended right then, where nothing else explains a wait; of
-    operations that take all of an engine of the GPU, the one before."""
+    """An operation of another stream that ended right then, where nothing else explains a wait; or
+    the one that left room on an engine of the GPU."""
 
 
 @dataclass(frozen=True, eq=False)

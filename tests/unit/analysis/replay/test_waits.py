@@ -147,12 +147,13 @@ def make_streams(blocks: int, kind: int = COMPUTE) -> RankGraph:
 
 
 @pytest.mark.parametrize(
-    ("blocks", "kind", "left_us"), [(132, COMPUTE, 80), (131, COMPUTE, 40), (0, COPY, 80)]
+    ("blocks", "kind", "left_us"),
+    [(132, COMPUTE, 80), (67, COMPUTE, 80), (66, COMPUTE, 40), (0, COPY, 80)],
 )
-def test_operations_that_fill_the_gpu_take_turns_without_the_wait(
+def test_operations_that_fill_the_gpu_together_take_turns_without_the_wait(
     blocks: int, kind: int, left_us: int
 ) -> None:
-    """Narrow kernels of two streams run side by side; copies of one direction do not."""
+    """Kernels of half of its multiprocessors run side by side; copies of one direction do not."""
     graph = join(make_streams(blocks, kind))
     assert predict_us(graph, lambda graph, weights: weights) == 4 * 27
     assert predict_us(graph, remove_waits()) == left_us
