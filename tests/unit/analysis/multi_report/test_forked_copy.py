@@ -49,4 +49,5 @@ def test_a_change_comes_from_a_copy_as_what_it_tells() -> None:
     """A diagnosis holds changes, and their functions are closures."""
     change = Change("host pauses", combine([]), ("host_stall",), rank=1)
     told = ForkedCopy(lambda: change).result()
+    assert told is not change
     assert (told.text, told.kinds, told.rank) == ("host pauses", ("host_stall",), 1)
