@@ -8,12 +8,12 @@ Each rank's report is a recorded one repeated `--times` times: 168 gives a milli
 file. Goals, on two cores: a page of 8 such ranks in 5 s and 20 MB. --redraw: the CPU time of the
 page's thread for a redraw of the timeline at each zoom, in headless Chromium; at most 16 ms.
 
-Measured on an H200's host (2026-11-26, Python 3.12): 5.8 to 6.6 s on 16 cores, and 6.2 to 8.6 when
-its cores were slower; 14.4 to 16.3 s on two cores; 2.1 MB. Of a run of 5.7 s the start takes 0.7 s,
-the clocks 0.5, the ranks 3.3, and what one process does with all of them 1.1, of which 14 replays
-are 0.3. A rank takes 2.6 s of CPU alone, and 3.2 beside seven others; two processes for each rank
-made no page faster. In turns on slower cores, threads that share a rank's analyses took 6.8, 6.9
-and 7.3 s, without them 7.0, 7.1 and 7.9 (38 to 45 s of CPU): 5 s is missed.
+Measured on an H200's host (2026-11-27, Python 3.12, 16 cores), commit 5856f1aa in turns with
+a5f6d2ea: 6.3, 6.4 and 6.6 s in place of 6.5, 7.0 and 7.3, so 5 s is missed; 2.1 MB; all processes
+hold 4.3 GB in place of 4.0. Of 6.4 s the start takes 0.7, the columns and clocks 0.9, the ranks
+3.2, and what follows 1.6, of which judging is 1.2. All processes take 47 s of CPU with the findings
+in forked copies, and 43 with them in the workers, where the page took 7.0, 7.2 and 7.5 s: a rank
+takes 2.6 s alone and 4 beside seven others. Two cores took 14.4 to 16.3 s.
 
 diagnose of the same reports: 4.2 and 5.0 s (21 s of CPU) at 05368c4c, the commit before the replay,
 and 11.3 and 12.1 s (33 s of CPU) with three workers that hold 1.27 GB, in turns on the same 16
