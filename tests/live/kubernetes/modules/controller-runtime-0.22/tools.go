@@ -3,5 +3,6 @@
 package tools
 
 import (
+	_ "github.com/kubeflow/training-operator/cmd/training-operator.v1"
 	_ "sigs.k8s.io/jobset"
 )
