@@ -22,7 +22,7 @@ def restrict_to_share(processes: int) -> None:
 def map_ahead(
     function: Callable[[Item], Result], items: Sequence[Item]
 ) -> Generator[Result, None, None]:
-    """Yield function(item) in the order of the items; at most 2 * COUNT + 1 results wait in memory.
+    """Yield function(item) in the order of the items; at most COUNT + 1 results wait in memory.
 
     Executor.map() would submit all items at once, and so hold a whole table. An error of the
     function is raised in its item's place. numpy releases the GIL.
@@ -38,7 +38,7 @@ def map_ahead(
         try:
             for item in items:
                 pending.append(pool.submit(function, item))
-                if len(pending) > 2 * COUNT:
+                if len(pending) > COUNT:
                     yield pending.popleft().result()
             while pending:
                 yield pending.popleft().result()
