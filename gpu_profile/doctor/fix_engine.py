@@ -96,6 +96,7 @@ def plan_install(machine: Distribution) -> tuple[Command, ...]:
     """Return the commands that install Docker Engine from the distribution's archive.
 
     Debian 12's version is too old: Debian 13's is used, pinned below Debian 12's own packages.
+    Raises ToolError if apt knows no mirror that has it.
     """
     engine = ["docker.io", "docker-buildx"] + ["docker-cli", "containerd"] * (
         machine.id == "debian"
@@ -115,6 +116,11 @@ def plan_install(machine: Distribution) -> tuple[Command, ...]:
 
 
 def _trixie_commands(machine: Distribution) -> tuple[Command, ...]:
+    if not machine.mirror:
+        raise ToolError(
+            "Docker Engine comes from Debian 13, and apt's sources name no mirror of Debian",
+            "Add one to /etc/apt/sources.list, run apt-get update, then again",
+        )
     source = (
         f"Types: deb\nURIs: {machine.mirror}\nSuites: trixie\nComponents: main\n"
         f"Signed-By: {machine.keyring}\n"

@@ -28,6 +28,8 @@ OS_RELEASE = make_command("cat", "/etc/os-release")
 APT_SOURCES = Command(
     argv=("apt-get", "indextargets", "--format", "$(ORIGIN) $(REPO_URI)", "Created-By: Packages")
 )
+APT_DOWNLOADS = make_command("apt-get", "update", "--print-uris")
+"""What apt would fetch. Without package lists, as in an image of Debian, the other is silent."""
 
 
 def probe_distribution() -> Steps[Distribution]:
@@ -41,10 +43,13 @@ def probe_distribution() -> Steps[Distribution]:
             f"{fields.get('PRETTY_NAME', 'This system')} is neither Debian nor Ubuntu",
             "Install Docker Engine 23 or newer with buildx as its own documentation says",
         )
+    codename = fields.get("VERSION_CODENAME", "")
     sources = (yield APT_SOURCES).stdout
+    if not sources.strip():
+        sources = list_sources(fields["ID"], codename, (yield APT_DOWNLOADS).stdout)
     return Distribution(
         id=fields["ID"],
-        codename=fields.get("VERSION_CODENAME", ""),
+        codename=codename,
         mirror=first_mirror(fields["ID"], sources),
         security_mirror=find_security_mirror(fields["ID"], sources),
     )
@@ -53,6 +58,17 @@ def probe_distribution() -> Steps[Distribution]:
 def _parse_os_release(os_release: str) -> dict[str, str]:
     pairs = re.findall(r'^(\w+)="?([^"\n]*)"?$', os_release, re.MULTILINE)
     return dict(pairs)
+
+
+def list_sources(distribution: str, codename: str, downloads: str) -> str:
+    """Return the distribution's own sources, as APT_SOURCES prints them, of what apt would fetch.
+
+    apt learns a source's origin from its lists. A third party's source may have the suite of the
+    release, such as bookworm, but not bookworm-updates or bookworm-security.
+    """
+    suite = rf"'(\S+?)/+dists/{re.escape(codename)}-(?:updates|security)/"
+    mirrors = dict.fromkeys(re.findall(suite, downloads))
+    return "".join(f"{distribution} {mirror}\n" for mirror in mirrors)
 
 
 def first_mirror(distribution: str, sources: str) -> str:

@@ -83,11 +83,11 @@ class BaseImage:
 
 
 def make_recipe(machine: Distribution) -> Recipe:
-    """Return the recipe for this distribution. Raises ToolError if apt has no package lists."""
+    """Return the recipe for this distribution. Raises ToolError if apt has no mirror of it."""
     if not machine.mirror:
         raise ToolError(
-            "The embedded base needs this machine's apt mirror, and apt has no package lists",
-            "Run apt-get update, or set BASE_IMAGE to an image",
+            f"The embedded base needs a mirror of {machine.id}, and apt's sources name none",
+            "Add one to apt's sources and run apt-get update, or set BASE_IMAGE to an image",
         )
     return Recipe(
         distribution=machine.id,

@@ -5,8 +5,11 @@ import json
 import pytest
 
 from gpu_profile.command import Result, Steps
+from gpu_profile.doctor.fix_engine import plan_install
 from gpu_profile.engine import probe
 from gpu_profile.engine.distribution import (
+    APT_DOWNLOADS,
+    Distribution,
     find_security_mirror,
     first_mirror,
     probe_distribution,
@@ -79,6 +82,30 @@ def test_the_mirror_is_the_distributions_own() -> None:
     assert first_mirror("debian", sources) == "http://m.example/debian"
     assert first_mirror("ubuntu", sources) == ""
     assert find_security_mirror("debian", sources) == "http://m.example/debian-security"
+
+
+def test_mirrors_are_known_before_apt_has_lists() -> None:
+    downloads = (
+        "'https://docker.example/linux/debian/dists/bookworm/InRelease' docker_InRelease 0 \n"
+        "'http://m.example/debian/dists/bookworm/InRelease' m_InRelease 0 \n"
+        "'http://m.example/debian/dists/bookworm-updates/InRelease' m-updates_InRelease 0 \n"
+        "'http://m.example/debian-security/dists/bookworm-security/InRelease' s_InRelease 0 \n"
+    )
+    steps = probe_distribution()
+    next(steps)
+    steps.send(Result(returncode=0, stdout="ID=debian\nVERSION_CODENAME=bookworm\n"))
+    assert steps.send(Result(returncode=0, stdout="")) == APT_DOWNLOADS
+    with pytest.raises(StopIteration) as end:
+        steps.send(Result(returncode=0, stdout=downloads))
+    machine = end.value.value
+    assert machine.mirror == "http://m.example/debian"
+    assert machine.security_mirror == "http://m.example/debian-security"
+
+
+def test_an_engine_of_another_release_needs_a_mirror() -> None:
+    machine = Distribution(id="debian", codename="bookworm")
+    with pytest.raises(ToolError, match=r"name no mirror of Debian.*apt-get update"):
+        plan_install(machine)
 
 
 def test_a_mirror_of_ubuntu_holds_its_security_suite() -> None:
