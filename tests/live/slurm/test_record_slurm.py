@@ -21,10 +21,14 @@ def test_a_window_of_both_nodes(invoked: Invoked, tmp_path: Path) -> None:
     program = ("python3", str(source / "training.py"), "100000", "0.02", "7")
     started = invoked.run("profile", *where, *more, "--", *program)
     assert started.returncode == 0, started.stderr
-    while invoked.run("logs", "--job", "armed").stdout.count("step") < 4:
-        pass
-    done = invoked.run("record", "--job", "armed", "--seconds", "0.5")
-    assert done.returncode == 0, done.stderr
-    assert re.findall(r"rank(\d)\.\S+\.1\.nsys-rep: ", done.stdout) == ["0", "1"]
-    assert invoked.run("status", "--job", "armed").stdout == "running\n"
-    assert invoked.run("stop", "--job", "armed").returncode == 0
+    try:
+        while invoked.run("logs", "--job", "armed").stdout.count("step") < 4:
+            pass
+        done = invoked.run("record", "--job", "armed", "--seconds", "0.5")
+        assert done.returncode == 0, done.stderr
+        assert re.findall(r"rank(\d)\.\S+\.1\.nsys-rep: ", done.stdout) == ["0", "1"]
+        assert invoked.run("status", "--job", "armed").stdout == "running\n"
+    finally:
+        # The job has both nodes for half an hour, and the next test waits for them.
+        stopped = invoked.run("stop", "--job", "armed")
+    assert stopped.returncode == 0
