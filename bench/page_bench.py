@@ -8,19 +8,16 @@ Each rank's report is a recorded one repeated `--times` times: 168 gives a milli
 file. Goals, on two cores: a page of 8 such ranks in 5 s and 20 MB. --redraw: the CPU time of the
 page's thread for a redraw of the timeline at each zoom, in headless Chromium; at most 16 ms.
 
-Measured on an H200's host (2026-11-27, Python 3.12, 16 cores), commit 5856f1aa in turns with
-a5f6d2ea: 6.3, 6.4 and 6.6 s in place of 6.5, 7.0 and 7.3, so 5 s is missed; 2.1 MB; all processes
-hold 4.3 GB in place of 4.0. Of 6.4 s the start takes 0.7, the columns and clocks 0.9, the ranks
-3.2, and what follows 1.6, of which judging is 1.2. All processes take 47 s of CPU with the findings
-in forked copies, and 43 with them in the workers, where the page took 7.0, 7.2 and 7.5 s: a rank
-takes 2.6 s alone and 4 beside seven others. Two cores took 14.4 to 16.3 s.
+Measured on an H200's host (2026-11-27, Python 3.12, 16 cores), commit 9f007c2e in turns with
+a5f6d2ea: 5.5, 5.6 and 6.0 s in place of 6.2, 6.3 and 7.0, so 5 s is missed; 2.1 MB. At 5856f1aa
+(6.3 to 6.6 s) all processes held 4.3 GB (4.0 at a5f6d2ea), the start took 0.7 s, the columns and
+clocks 0.9, the ranks 3.2, and what follows 1.6, of which judging was 1.2. A rank takes 2.6 s alone
+and 4 beside seven others. Two cores took 14.4 to 16.3 s.
 
-diagnose of the same reports, in turns on 16 cores (2026-11-27): 3.6, 4.0 and 4.2 s (18 to 19 s of
-CPU) at 05368c4c, the commit before the replay; 9.8, 10.3 and 11.2 s with three workers (28 to 31 s
-of CPU); 6.5 and 6.9 s with four of two threads each (21 to 22), which hold 1.45 to 1.47 GB: 1.4 s
-before the ranks, 4 in two rounds of them, 1.2 for all ranks together. Eight workers took 5.3 to
-5.6 s and held 2.7 GB. The aim of 1.3 times the time before the replay in 1.5 GB is missed in time:
-it is 1.7 to 1.9 times.
+diagnose of the same reports in the same call: 3.6, 3.9 and 4.5 s at 05368c4c, the commit before the
+replay; 9.7, 10.1 and 10.7 s at a5f6d2ea, with three workers; 6.7, 7.1 and 7.1 s at 9f007c2e, with
+four of two threads each, which hold 1.44 GB. Eight workers took 5.3 to 5.6 s and held 2.7 GB. The
+aim of 1.3 times the time before the replay in 1.5 GB is missed in time: it is 1.7 times.
 """
 
 import argparse
