@@ -24,7 +24,13 @@ from gpu_profile.analysis.replay.weights import Weights
 
 def remove_host_work(graph: RunGraph, weights: Weights) -> Weights:
     """The host never pauses, and what was copied for its work in a pause is not copied."""
-    weights, copies = remove_pauses()(graph, weights), find_served_copies(graph)
+    return drop_copies(graph, remove_pauses()(graph, weights), find_served_copies(graph))
+
+
+def drop_copies(graph: RunGraph, weights: Weights, copies: IntArray) -> Weights:
+    """The GPU spares the copies and the time before each, the host their calls and the waits behind
+    them.
+    """
     weights = weights.with_work(copies, 0)
     starts = graph.nodes.op_start[copies]
     weights = shorten(graph, weights, starts, weights.delay[starts])

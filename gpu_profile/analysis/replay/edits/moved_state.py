@@ -14,12 +14,10 @@ from gpu_profile.analysis.arrays.types import IntArray
 from gpu_profile.analysis.replay.changes import (
     choose_ops,
     find_waits_behind,
-    free_calls,
     match_copies,
     shorten,
-    unblock_calls,
 )
-from gpu_profile.analysis.replay.edits.host_work import number_stretches
+from gpu_profile.analysis.replay.edits.host_work import drop_copies, number_stretches
 from gpu_profile.analysis.replay.rank.rank_graph import NONE
 from gpu_profile.analysis.replay.run.run_graph import RunGraph
 from gpu_profile.analysis.replay.weights import Weights
@@ -35,16 +33,13 @@ def leave_state(graph: RunGraph, weights: Weights) -> Weights:
     """State that is moved stays on the GPU: its copies and their calls take no time, and the host
     does not pause between them, where it allocates and frees what they copy from and to.
     """
-    ops = find_moved_state(graph)
-    weights = weights.with_work(ops, 0)
-    starts = graph.nodes.op_start[ops]
-    weights = shorten(graph, weights, starts, weights.delay[starts])
-    calls = find_waits_behind(graph, graph.ops.call[ops])
+    copies = find_moved_state(graph)
+    calls = find_waits_behind(graph, graph.ops.call[copies])
     stretch = number_stretches(graph)[calls]
     later = calls[1:][stretch[1:] == stretch[:-1]]
     pauses = weights.silent[later]
     weights = shorten(graph, weights, graph.nodes.call_start[later], pauses)
-    return free_calls(graph, unblock_calls(graph, weights, calls), calls)
+    return drop_copies(graph, weights, copies)
 
 
 def describe_moved_state(graph: RunGraph) -> str:
