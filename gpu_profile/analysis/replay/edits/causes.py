@@ -12,7 +12,7 @@ from gpu_profile.analysis.replay.edits.gpu_work import balance_compute, scale_co
 from gpu_profile.analysis.replay.edits.host_work import describe_served_copies, remove_host_work
 from gpu_profile.analysis.replay.edits.moved_state import describe_moved_state, leave_state
 from gpu_profile.analysis.replay.edits.tiny_kernels import join_tiny_kernels
-from gpu_profile.analysis.replay.edits.waits import remove_waits
+from gpu_profile.analysis.replay.edits.waits import describe_waits, remove_waits
 
 LEAST_SHARE = 0.03
 """The part of the step from which on a cause is told: the threshold of all findings and plans."""
@@ -24,7 +24,7 @@ PAGEABLE_COPIES = Change(
     describe=describe_moved_state,
 )
 ALLOCATIONS = Change("memory allocations", remove_allocations(), ("allocation",))
-WAITS = Change("waits for the GPU", remove_waits(), ("synchronization",))
+WAITS = Change("waits for the GPU", remove_waits(), ("synchronization",), describe=describe_waits)
 PAUSES = Change(
     "host pauses",
     remove_host_work,

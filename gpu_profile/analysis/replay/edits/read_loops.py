@@ -1,4 +1,8 @@
-"""The launches of a loop that reads a value in each turn, such as the norm of each gradient."""
+"""The launches of a loop that copies a few bytes in each turn: it reads the norm of each gradient,
+or takes the indices of each row to the GPU.
+"""
+
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -20,37 +24,88 @@ MOST_READS = 2
 was there before, such as the edges of a box, and what is launched between them makes none of it."""
 
 
+@dataclass(frozen=True, eq=False)
+class _Turns:
+    """Launches between copies of a loop: those of turn i are `launches[begin[i]:end[i]]`, and
+    `count[i]` copies follow them. `launches` are all calls that launch something.
+    """
+
+    launches: IntArray
+    begin: IntArray
+    end: IntArray
+    count: IntArray
+
+    def list_calls(self, turns: Flags, *, with_copies: bool = False) -> IntArray:
+        """The calls that launch for these turns, and those that copy behind each."""
+        edges = np.zeros(len(self.launches) + 1, np.int64)
+        edges[self.begin[turns]] += 1
+        edges[self.end[turns] + with_copies * self.count[turns]] -= 1
+        return self.launches[np.cumsum(edges)[:-1] > 0]
+
+
 def fuse_read_loops(graph: RunGraph, weights: Weights, copies: IntArray) -> Weights:
     """What a loop launches for each of its reads (`copies`) is a part of what it launches first:
     the launches take no time, and the kernels begin and end with the first one, beside each other
     where they leave multiprocessors idle.
     """
-    calls = _find_launches(graph, copies)
+    turns = _find_turns(graph, copies)
+    step = graph.calls.step[turns.launches]
+    is_turn = (turns.count <= MOST_READS) & (step[turns.begin - 1] == step[turns.end])
+    in_loop = _mark_loops(graph, turns, is_turn)
+    return _fuse_launches(graph, weights, turns.list_calls(in_loop))
+
+
+def fuse_write_loops(graph: RunGraph, weights: Weights, copies: IntArray) -> Weights:
+    """What a loop takes to the GPU in each turn (`copies`) is one copy, and what it launches for it
+    is a part of what it launches first, as in fuse_read_loops().
+
+    The values come from the host, so no turn needs the one before it, and a step may be a turn.
+    """
+    return _fuse_launches(graph, weights, _list_written(graph, copies))
+
+
+def describe_write_loops(graph: RunGraph, copies: IntArray) -> str:
+    """Evidence of the loops whose `copies` to the GPU are one; "" without any."""
+    calls = _list_written(graph, copies)
+    if not len(calls):
+        return ""
+    of_copies = np.count_nonzero(np.isin(calls, graph.ops.call[copies])) / graph.steps
+    launches = len(calls) / graph.steps - of_copies
+    return (
+        f"{of_copies:.1f} small copies to the GPU and {launches:.1f} launches a step are of a loop "
+        "that copies in each turn: the cost is that of one copy and one turn for all"
+    )
+
+
+def _list_written(graph: RunGraph, copies: IntArray) -> IntArray:
+    turns = _find_turns(graph, copies)
+    in_loop = _mark_loops(graph, turns, np.ones(len(turns.end), bool))
+    return turns.list_calls(in_loop, with_copies=True)
+
+
+def _fuse_launches(graph: RunGraph, weights: Weights, calls: IntArray) -> Weights:
     ops = np.flatnonzero(graph.live & np.isin(graph.ops.call, calls))
     fused = fuse_kernels(graph, weights, ops, measure_shares(graph)[ops])
     return free_calls(graph, fused, calls)
 
 
-def _find_launches(graph: RunGraph, copies: IntArray) -> IntArray:
-    """The calls that launch for the second and later reads of a loop: of six turns or more in a
-    step, each with a few short kernels before its read.
-    """
-    calls = graph.calls
+def _find_turns(graph: RunGraph, copies: IntArray) -> _Turns:
+    """What is launched between these copies; those right behind each other end one turn."""
     launches = np.unique(graph.ops.call[graph.ops.call != NONE]).astype(np.int64)
-    reads = np.flatnonzero(np.isin(launches, graph.ops.call[copies]))
-    # reads right behind each other end one turn
-    first = np.flatnonzero(np.r_[True, np.diff(reads) > 1][: len(reads)])
-    begin, end = reads[first[1:] - 1] + 1, reads[first[1:]]
-    counts = np.diff(np.r_[first, len(reads)])[1:]
-    before, behind = launches[begin - 1], launches[end]
-    long_ones = np.r_[0, np.cumsum(_mark_long(graph)[launches])]
-    is_turn = (end - begin <= MOST_LAUNCHES) & (counts <= MOST_READS)
-    is_turn &= (long_ones[end] == long_ones[begin]) & (calls.step[before] == calls.step[behind])
-    in_loop = mark_runs(is_turn, calls.thread[behind].astype(np.int64))
-    edges = np.zeros(len(launches) + 1, np.int64)
-    edges[begin[in_loop]] += 1
-    edges[end[in_loop]] -= 1
-    return launches[np.cumsum(edges)[:-1] > 0]
+    places = np.flatnonzero(np.isin(launches, graph.ops.call[copies]))
+    first = np.flatnonzero(np.r_[True, np.diff(places) > 1][: len(places)])
+    count = np.diff(np.r_[first, len(places)])[1:]
+    return _Turns(launches, places[first[1:] - 1] + 1, places[first[1:]], count)
+
+
+def _mark_loops(graph: RunGraph, turns: _Turns, is_turn: Flags) -> Flags:
+    """A mask of the turns in a loop: of six or more, each with a few short kernels."""
+    long_ones = np.r_[0, np.cumsum(_mark_long(graph)[turns.launches])]
+    is_short = (turns.end - turns.begin <= MOST_LAUNCHES) & (
+        long_ones[turns.end] == long_ones[turns.begin]
+    )
+    thread = graph.calls.thread[turns.launches[turns.end]].astype(np.int64)
+    return mark_runs(is_turn & is_short, thread)
 
 
 def _mark_long(graph: RunGraph) -> Flags:

@@ -4,7 +4,12 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from gpu_profile.analysis.activity.activity import COMPUTE, COPY_TO_HOST, SYNC_NAME
+from gpu_profile.analysis.activity.activity import (
+    COMPUTE,
+    COPY_TO_DEVICE,
+    COPY_TO_HOST,
+    SYNC_NAME,
+)
 from gpu_profile.analysis.activity.idle.blocking_calls import STAGED_BYTES
 from gpu_profile.analysis.arrays.types import Flags, IntArray
 from gpu_profile.analysis.replay.changes import (
@@ -20,7 +25,11 @@ from gpu_profile.analysis.replay.changes import (
     unblock_calls,
 )
 from gpu_profile.analysis.replay.edits.calls import LATE_NS
-from gpu_profile.analysis.replay.edits.read_loops import fuse_read_loops
+from gpu_profile.analysis.replay.edits.read_loops import (
+    describe_write_loops,
+    fuse_read_loops,
+    fuse_write_loops,
+)
 from gpu_profile.analysis.replay.rank.rank_graph import NONE
 from gpu_profile.analysis.replay.run.run_graph import Edge, RunGraph
 from gpu_profile.analysis.replay.weights import Weights
@@ -35,31 +44,46 @@ def remove_waits(ranks: Sequence[int] = ()) -> Apply:
 
     A call that only waits is gone, and so are the small copy to the host that it waits for and the
     kernel of a test: the host takes no time for them, and less for the work before them. What a
-    loop launches for each of its reads is fused.
+    loop launches for each of its reads, or of its small copies to the GPU, is fused.
     """
 
     def apply(graph: RunGraph, weights: Weights) -> Weights:
         only_wait = match_names(graph, SYNC_NAME)[graph.calls.name]
-        chosen = choose_calls(graph, ranks) & (only_wait | graph.calls.waits)
-        chosen[graph.ops.call[find_staged_copies(graph, ranks)]] = False
+        chosen = _mark_waits(graph, ranks)
         weights = unblock_calls(graph, weights, np.flatnonzero(chosen))
-        copies = _find_awaited_copies(graph, chosen)
+        copies = _find_awaited_copies(graph, chosen, COPY_TO_HOST)
+        written = _find_awaited_copies(graph, chosen, COPY_TO_DEVICE)
         unread = np.r_[copies, _find_tests(graph, copies)]
         issuing = graph.ops.call[unread].astype(np.int64)
         only_wait[issuing] = chosen[issuing] = True
         weights = fuse_read_loops(graph, _drop_operations(graph, weights, unread), copies)
+        weights = fuse_write_loops(graph, weights, written)
         return _drop_calls(graph, weights, np.flatnonzero(only_wait & chosen))
 
     return apply
 
 
-def _find_awaited_copies(graph: RunGraph, waits: Flags) -> IntArray:
-    """The small copies to the host for which one of these calls waits: the one that copies, or the
-    next one of its thread, as in .item().
+def describe_waits(graph: RunGraph) -> str:
+    """Evidence of what goes with the waits; "" without any."""
+    written = _find_awaited_copies(graph, _mark_waits(graph), COPY_TO_DEVICE)
+    return describe_write_loops(graph, written)
+
+
+def _mark_waits(graph: RunGraph, ranks: Sequence[int] = ()) -> Flags:
+    """A mask of the calls that wait, but for copies that the driver stages."""
+    only_wait = match_names(graph, SYNC_NAME)[graph.calls.name]
+    chosen = choose_calls(graph, ranks) & (only_wait | graph.calls.waits)
+    chosen[graph.ops.call[find_staged_copies(graph, ranks)]] = False
+    return chosen
+
+
+def _find_awaited_copies(graph: RunGraph, waits: Flags, copy_kind: int) -> IntArray:
+    """The small copies of this direction for which one of these calls waits: the one that copies,
+    or the next one of its thread, as in .item().
     """
     ops, thread = graph.ops, graph.calls.thread
     small = choose_ops(graph) & (ops.bytes < STAGED_BYTES) & (ops.call != NONE)
-    copies = np.flatnonzero(small & match_copies(graph, COPY_TO_HOST))
+    copies = np.flatnonzero(small & match_copies(graph, copy_kind))
     call = ops.call[copies].astype(np.int64)
     behind = np.minimum(call + 1, len(thread) - 1)
     is_awaited = waits[call] | (waits[behind] & (thread[behind] == thread[call]))

@@ -18,7 +18,7 @@ from gpu_profile.analysis.replay.rank.rank_graph import (
 from gpu_profile.analysis.replay.run.join import join_graphs
 from gpu_profile.analysis.replay.run.run_graph import RunGraph
 
-LAUNCH, SYNC, KERNEL, ALL_REDUCE, MALLOC, FREE_ASYNC, TO_HOST, FILL = range(8)
+LAUNCH, SYNC, KERNEL, ALL_REDUCE, MALLOC, FREE_ASYNC, TO_HOST, FILL, TO_DEVICE = range(9)
 NAMES = (
     "cudaLaunchKernel_v7000",
     "cudaStreamSynchronize",
@@ -28,6 +28,7 @@ NAMES = (
     "cudaFreeAsync_v11020",
     "copy DtoH",
     "memset",
+    "copy HtoD",
 )
 OP_NAMES = {COMPUTE: KERNEL, COMMUNICATION: ALL_REDUCE, COPY: TO_HOST, SET: FILL}
 
@@ -52,6 +53,7 @@ class Op:
     stream: int = 0
     bytes: int = 0
     blocks: int = 0
+    name: int | None = None
 
 
 def make_rank(
@@ -85,7 +87,9 @@ def make_rank(
         comm=np.where(talks, np.cumsum(talks) - 1, -1).astype(np.int32),
         kind=_column(op.kind for op in ops).astype(np.int8),
         stream=_column(op.stream for op in ops).astype(np.int32),
-        name=_column(OP_NAMES[op.kind] for op in ops).astype(np.int32),
+        name=_column(OP_NAMES[op.kind] if op.name is None else op.name for op in ops).astype(
+            np.int32
+        ),
         step=_column(op.step for op in ops).astype(np.int32),
         place=np.zeros(len(ops), np.int32),
         pageable=np.array([op.kind == COPY for op in ops]),

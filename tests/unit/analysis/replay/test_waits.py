@@ -3,11 +3,11 @@
 import pytest
 
 from gpu_profile.analysis.activity.activity import COMPUTE, COPY
-from gpu_profile.analysis.replay.edits.waits import remove_waits
+from gpu_profile.analysis.replay.edits.waits import describe_waits, remove_waits
 from gpu_profile.analysis.replay.plan import make_plan
 from gpu_profile.analysis.replay.rank.rank_graph import RankGraph
 from gpu_profile.analysis.replay.step_times import test_replay as judge_replay
-from tests.unit.analysis.replay.small_runs import SYNC, Call, Op, join, make_rank
+from tests.unit.analysis.replay.small_runs import SYNC, TO_DEVICE, Call, Op, join, make_rank
 from tests.unit.analysis.replay.test_plan import make_replay, predict_us
 
 STEPS, LAYERS = 6, 8
@@ -105,6 +105,43 @@ def test_narrow_kernels_of_the_turns_of_a_loop_run_side_by_side(reads: int, left
     """
     graph = join(make_read_loop(8, 33, reads, blocks=1))
     assert predict_us(graph, remove_waits()) == pytest.approx(left_us, abs=0.1)
+
+
+def make_write_loop(turns: int, kernel_us: int, reads: bool) -> RankGraph:
+    """48 turns of 40 us, so many in a step: a copy of 64 bytes to the GPU of 5 us, a wait of 5 us
+    for it, and a launch of 5 us. A copy of 4 bytes back, if any, is not waited for.
+    """
+    calls, ops, returns = list[Call](), list[Op](), list[tuple[int, int]]()
+    for turn in range(48):
+        now, step, done = 40_000 * turn, turn // turns, 16_000 + 1_000 * kernel_us
+        returns.append((len(ops), len(calls) + 1))
+        begin, end = now + 6_000, now + 7_000
+        ops.append(Op(begin, end, len(calls), step, COPY, bytes=64, name=TO_DEVICE))
+        ops.append(Op(now + 16_000, now + done, len(calls) + 2, step))
+        calls.append(Call(now, now + 5_000, step))
+        calls.append(Call(now + 5_000, now + 10_000, step, SYNC, waits=True))
+        calls.append(Call(now + 10_000, now + 15_000, step))
+        if reads:
+            back = now + done, now + done + 1_000
+            ops.append(Op(*back, len(calls), step, COPY, bytes=4))
+            calls.append(Call(now + 15_000, now + 20_000, step))
+    return make_rank(calls, ops, returns)
+
+
+@pytest.mark.parametrize(
+    ("turns", "kernel_us", "reads", "left_us"),
+    [(8, 4, False, 3.6), (1, 4, False, 3.6), (8, 12, False, 35), (8, 4, True, 35)],
+)
+def test_what_a_loop_takes_to_the_gpu_is_one_copy(
+    turns: int, kernel_us: int, reads: bool, left_us: float
+) -> None:
+    """Copies of 1 us and kernels, without their begins and ends of 0.7 us, also where each turn is
+    a step. Kernels of 12 us are too long, and a turn with a copy to the host is another loop: there
+    the wait goes.
+    """
+    graph = join(make_write_loop(turns, kernel_us, reads))
+    assert predict_us(graph, remove_waits()) == pytest.approx(turns * left_us, abs=0.5)
+    assert bool(describe_waits(graph)) == (left_us < 35)
 
 
 def make_uneven_reads(late_us: int) -> RankGraph:
