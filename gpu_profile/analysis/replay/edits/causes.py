@@ -11,6 +11,7 @@ from gpu_profile.analysis.replay.edits.calls import (
 from gpu_profile.analysis.replay.edits.gpu_work import balance_compute, scale_communication
 from gpu_profile.analysis.replay.edits.host_work import describe_served_copies, remove_host_work
 from gpu_profile.analysis.replay.edits.moved_state import describe_moved_state, leave_state
+from gpu_profile.analysis.replay.edits.offloaded_state import describe_state_work, skip_state_work
 from gpu_profile.analysis.replay.edits.tiny_kernels import join_tiny_kernels
 from gpu_profile.analysis.replay.edits.waits import describe_waits, remove_waits
 
@@ -19,9 +20,9 @@ LEAST_SHARE = 0.03
 
 PAGEABLE_COPIES = Change(
     "pageable copies",
-    combine((pin_copies(), leave_state)),
+    combine((pin_copies(), leave_state, skip_state_work)),
     ("pageable_copy",),
-    describe=describe_moved_state,
+    describe=lambda graph: describe_moved_state(graph) or describe_state_work(graph),
 )
 ALLOCATIONS = Change("memory allocations", remove_allocations(), ("allocation",))
 WAITS = Change("waits for the GPU", remove_waits(), ("synchronization",), describe=describe_waits)
