@@ -12,7 +12,7 @@ import jax
 import jax.numpy as jnp
 from turns import Turns
 
-BATCH, LENGTH, WIDTH, HEADS, LAYERS, WORDS, PERIOD = 32, 512, 1024, 16, 6, 8192, 16
+BATCH, LENGTH, WIDTH, HEADS, LAYERS, WORDS, PERIOD = 48, 512, 1024, 16, 3, 8192, 16
 
 
 def normalize(x):  # type: ignore[no-untyped-def]

@@ -1,7 +1,7 @@
 // The pressure of a flow by multigrid; the cause launches each sweep by itself, the fix replays a CUDA graph.
 #include "turns.h"
 
-constexpr int SIDE = 512, LEVELS = 8, CYCLES = 6, SWEEPS = 4;
+constexpr int SIDE = 2048, LEVELS = 8, CYCLES = 6, SWEEPS = 4;
 
 __device__ float around(const float *x, int n, int i, int j) {
   const float up = i ? x[(i - 1) * n + j] : 0, down = i < n - 1 ? x[(i + 1) * n + j] : 0;

@@ -17,7 +17,7 @@ from transformers import (
 )
 from turns import Turns
 
-BATCH, LENGTH, LAYERS, WIDTH, WORDS, PERIOD = 64, 512, 8, 512, 16_384, 12
+BATCH, LENGTH, LAYERS, WIDTH, WORDS, PERIOD = 32, 512, 8, 512, 16_384, 12
 
 
 class Texts(Dataset[dict[str, torch.Tensor]]):
