@@ -59,7 +59,7 @@ def fuse_write_loops(graph: RunGraph, weights: Weights, copies: IntArray) -> Wei
     """What a loop takes to the GPU in each turn (`copies`) is one copy, and what it launches for it
     is a part of what it launches first, as in fuse_read_loops().
 
-    The values come from the host, so no turn needs the one before it, and a step may be a turn.
+    The values come from the host, which has them before the loop begins, and a step may be a turn.
     """
     return _fuse_launches(graph, weights, _list_written(graph, copies))
 
@@ -99,11 +99,15 @@ def _find_turns(graph: RunGraph, copies: IntArray) -> _Turns:
 
 
 def _mark_loops(graph: RunGraph, turns: _Turns, is_turn: Flags) -> Flags:
-    """A mask of the turns in a loop: of six or more, each with a few short kernels."""
-    long_ones = np.r_[0, np.cumsum(_mark_long(graph)[turns.launches])]
-    is_short = (turns.end - turns.begin <= MOST_LAUNCHES) & (
-        long_ones[turns.end] == long_ones[turns.begin]
+    """A mask of the turns in a loop: of six or more, each with a few short kernels. One launch of a
+    CUDA graph, whose kernels were recorded one by one, can hold many.
+    """
+    kernels = np.bincount(graph.ops.call[graph.ops.call != NONE])[turns.launches]
+    counts, long_ones = (
+        np.r_[0, np.cumsum(each)] for each in (kernels, _mark_long(graph)[turns.launches])
     )
+    is_short = counts[turns.end] - counts[turns.begin] <= MOST_LAUNCHES
+    is_short &= long_ones[turns.end] == long_ones[turns.begin]
     thread = graph.calls.thread[turns.launches[turns.end]].astype(np.int64)
     return mark_runs(is_turn & is_short, thread)
 

@@ -107,9 +107,10 @@ def test_narrow_kernels_of_the_turns_of_a_loop_run_side_by_side(reads: int, left
     assert predict_us(graph, remove_waits()) == pytest.approx(left_us, abs=0.1)
 
 
-def make_write_loop(turns: int, kernel_us: int, reads: bool) -> RankGraph:
+def make_write_loop(turns: int, kernel_us: int, reads: bool = False, nodes: int = 1) -> RankGraph:
     """48 turns of 40 us, so many in a step: a copy of 64 bytes to the GPU of 5 us, a wait of 5 us
-    for it, and a launch of 5 us. A copy of 4 bytes back, if any, is not waited for.
+    for it, and a launch of 5 us, of one kernel or as many nodes of a graph. A copy of 4 bytes back,
+    if any, is not waited for.
     """
     calls, ops, returns = list[Call](), list[Op](), list[tuple[int, int]]()
     for turn in range(48):
@@ -117,7 +118,9 @@ def make_write_loop(turns: int, kernel_us: int, reads: bool) -> RankGraph:
         returns.append((len(ops), len(calls) + 1))
         begin, end = now + 6_000, now + 7_000
         ops.append(Op(begin, end, len(calls), step, COPY, bytes=64, name=TO_DEVICE))
-        ops.append(Op(now + 16_000, now + done, len(calls) + 2, step))
+        length = 1_000 * kernel_us // nodes
+        for place in range(now + 16_000, now + done, length):
+            ops.append(Op(place, place + length, len(calls) + 2, step))
         calls.append(Call(now, now + 5_000, step))
         calls.append(Call(now + 5_000, now + 10_000, step, SYNC, waits=True))
         calls.append(Call(now + 10_000, now + 15_000, step))
@@ -129,17 +132,22 @@ def make_write_loop(turns: int, kernel_us: int, reads: bool) -> RankGraph:
 
 
 @pytest.mark.parametrize(
-    ("turns", "kernel_us", "reads", "left_us"),
-    [(8, 4, False, 3.6), (1, 4, False, 3.6), (8, 12, False, 35), (8, 4, True, 35)],
+    ("loop", "left_us"),
+    [
+        (make_write_loop(8, 4), 3.6),
+        (make_write_loop(1, 4), 3.6),
+        (make_write_loop(8, 12), 35),
+        (make_write_loop(8, 4, nodes=4), 35),
+        (make_write_loop(8, 4, reads=True), 35),
+    ],
 )
-def test_what_a_loop_takes_to_the_gpu_is_one_copy(
-    turns: int, kernel_us: int, reads: bool, left_us: float
-) -> None:
+def test_what_a_loop_takes_to_the_gpu_is_one_copy(loop: RankGraph, left_us: float) -> None:
     """Copies of 1 us and kernels, without their begins and ends of 0.7 us, also where each turn is
-    a step. Kernels of 12 us are too long, and a turn with a copy to the host is another loop: there
-    the wait goes.
+    a step. Kernels of 12 us are too long, graphs of four kernels are other work, and a turn with a
+    copy to the host is another loop: there the wait goes.
     """
-    graph = join(make_write_loop(turns, kernel_us, reads))
+    graph = join(loop)
+    turns = 48 // loop.count
     assert predict_us(graph, remove_waits()) == pytest.approx(turns * left_us, abs=0.5)
     assert bool(describe_waits(graph)) == (left_us < 35)
 
