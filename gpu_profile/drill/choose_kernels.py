@@ -152,7 +152,7 @@ def _load_shapes(activity: Activity, database: Database, rows: IntArray) -> IntA
     order = order[np.lexsort((table["streamId"][order], table["start"][order]))]
     # Both are all kernels of one lane by start; equal starts lie on streams of their own.
     key = table["start"][order] * 65536 + table["streamId"][order] % 65536
-    sought = activity.ops.start[rows] * 65536 + activity.ops.stream[rows] % 65536
+    sought = activity.ops.start[rows] * 65536 + activity.ops.stream[rows].astype(np.int64) % 65536
     by_key = np.argsort(key)
     place = np.minimum(np.searchsorted(key[by_key], sought), max(len(order) - 1, 0))
     kernels = order[by_key[place]]

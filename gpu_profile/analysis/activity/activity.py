@@ -5,7 +5,7 @@ Our own tables (our_tables/) read a report through this view. The tables that eq
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from weakref import WeakKeyDictionary
@@ -17,8 +17,10 @@ from gpu_profile.analysis.activity.comm.calls import CommCalls
 from gpu_profile.analysis.activity.graph_captures import GraphCaptures
 from gpu_profile.analysis.activity.nvtx_ranges import Ranges, find_innermost
 from gpu_profile.analysis.arrays.columns import is_among, list_distinct
+from gpu_profile.analysis.arrays.cover import Cover
+from gpu_profile.analysis.arrays.ends import Ends, Lengths
 from gpu_profile.analysis.arrays.intervals import PART, Intervals
-from gpu_profile.analysis.arrays.types import IntArray
+from gpu_profile.analysis.arrays.types import IntArray, Places, Threads
 
 COMPUTE, COMMUNICATION, COPY, SET = range(4)
 COPY_TO_DEVICE, COPY_TO_HOST, COPY_ON_DEVICE = 1, 2, 8
@@ -46,7 +48,7 @@ class Ops:
     """
 
     start: IntArray
-    end: IntArray
+    length: Lengths
     kind: NDArray[np.int8]
     stream: IntArray
     name: IntArray
@@ -60,8 +62,13 @@ class Ops:
     blocks: IntArray
 
     @property
+    def end(self) -> Ends:
+        return Ends(self.start, self.length)
+
+    @property
     def duration(self) -> IntArray:
-        return self.end - self.start
+        """`length`, wide enough for sums."""
+        return self.length.astype(np.int64)
 
     def union(self, *kinds: int) -> Intervals:
         """The time in which an operation of one of these kinds ran; without arguments, of any
@@ -69,14 +76,25 @@ class Ops:
         """
         if kinds in self._unions:
             return self._unions[kinds]
-        start, end = self.start, self.end
-        if kinds:
-            chosen = np.flatnonzero(is_among(self.kind, kinds))
-            start, end = start[chosen], end[chosen]
-        covered = Intervals.union(start, end)
+        rows = np.flatnonzero(is_among(self.kind, kinds)) if kinds else slice(None)
+        covered = Intervals.union(self.start[rows], self.end[rows])
         if len(kinds) == 1:  # many rules ask for these; others take 10 MB each and are used once
             self._unions[kinds] = covered
         return covered
+
+    def measure_covered(self, kinds: Sequence[int], start: IntArray, end: IntArray) -> IntArray:
+        """union(*kinds).within(start, end), without the union in memory."""
+        edges, place = np.unique(np.r_[start, np.maximum(start, end)], return_inverse=True)
+        before, covered = np.zeros(len(edges), np.int64), Cover()
+        at = np.searchsorted(self.start, edges)
+        for first in range(0, len(self.start), PART):
+            part = slice(first, first + PART)
+            rows = is_among(self.kind[part], kinds) if kinds else slice(None)
+            inside = slice(*np.searchsorted(at, (first, first + PART), "right"))
+            before[inside] = covered.add(
+                self.start[part][rows], self.end[part][rows], edges[inside]
+            )
+        return before[place[len(start) :]] - before[place[: len(start)]]
 
     @cached_property
     def exposed(self) -> Intervals:
@@ -90,28 +108,41 @@ class Ops:
 
 @dataclass(frozen=True, eq=False)
 class Calls:
-    """CUDA API calls of one process, sorted by start. `thread` is nsys' globalTid."""
+    """CUDA API calls of one process, sorted by start. `thread` is the place of the call's thread in
+    `threads`, which are nsys' globalTids, ascending: 1 byte a call in place of 8.
+    """
 
     start: IntArray
-    end: IntArray
-    thread: IntArray
-    correlation: IntArray
+    length: Lengths
+    thread: Threads
     name: IntArray
+    threads: IntArray
+
+    @property
+    def end(self) -> Ends:
+        return Ends(self.start, self.length)
+
+    def thread_of(self, rows: IntArray) -> IntArray:
+        """The globalTid of each of these calls."""
+        return self.threads[self.thread[rows]]
+
+    def number_of(self, thread: int) -> int:
+        """The place of a globalTid in `threads`, or -1."""
+        place = int(np.searchsorted(self.threads, thread))
+        found = place < len(self.threads) and int(self.threads[place]) == thread
+        return place if found else -1
 
     def longer_than(self, least: int) -> NDArray[np.bool_]:
-        """A mask of the calls that take more ns, without the times of all in memory."""
-        longer = np.zeros(len(self.start), bool)
-        for first in range(0, len(longer), PART):
-            part = slice(first, first + PART)
-            np.greater(self.end[part] - self.start[part], least, out=longer[part])
-        return longer
+        """A mask of the calls that take more ns."""
+        return np.asarray(self.length > least, np.bool_)
 
     def match_names(self, names: Mapping[int, str], pattern: re.Pattern[str]) -> NDArray[np.bool_]:
         """A mask of the calls whose name matches the pattern."""
-        return is_among(self.name, [key for key in self._codes if pattern.match(names[key])])
+        return is_among(self.name, [key for key in self.name_ids if pattern.match(names[key])])
 
     @cached_property
-    def _codes(self) -> list[int]:
+    def name_ids(self) -> list[int]:
+        """The ids of the calls' names."""
         return list_distinct(self.name)
 
 
@@ -140,6 +171,9 @@ class Activity:
     comm: CommCalls | None = None
     """The calls behind the operations of kind COMMUNICATION, in their order; None if not read."""
     captures: GraphCaptures | None = None
+    marker_calls: Mapping[str, Places] = field(default_factory=dict)
+    """By table (CUDA_EVENT, SYNCHRONIZATION): for each of its rows, in the file's order, the row of
+    its process's call, or NO_CALL."""
     seams: IntArray = field(default_factory=lambda: np.empty((0, 2), np.int64))
     """Of joined windows (end of a window, start of the next one): nothing was recorded between."""
 
@@ -163,12 +197,20 @@ class Activity:
         call = self.ops.call[rows]
         if not len(self.calls.thread):
             return np.full(len(rows), NO_CALL)
-        return np.where(call == NO_CALL, NO_CALL, self.calls.thread[call])
+        launchers = self.calls.thread_of(call)
+        launchers[call == NO_CALL] = NO_CALL
+        return launchers
 
     @cached_property
     def launchers(self) -> list[int]:
         """The globalTids of the threads that launch operations, ascending."""
-        return list_distinct(self.calls.thread[self.asked])
+        numbers = list_distinct(self.calls.thread[self.asked])
+        return [int(self.calls.threads[number]) for number in numbers]
+
+    @cached_property
+    def launching(self) -> list[int]:
+        """The places of `launchers` in Calls.threads."""
+        return [self.calls.number_of(thread) for thread in self.launchers]
 
     @cached_property
     def asked(self) -> NDArray[np.bool_]:

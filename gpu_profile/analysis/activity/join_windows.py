@@ -53,7 +53,7 @@ def join_activities(first: Activity, later: Later) -> Activity:
 
 
 def _last_event(ops: Ops, calls: Calls) -> int:
-    return max(int(ops.end.max(initial=0)), int(calls.end.max(initial=0)))
+    return max(ops.end.max(initial=0), calls.end.max(initial=0))
 
 
 def _first_event(activity: Activity) -> int:
@@ -89,7 +89,7 @@ def _renamed(codes: IntArray, new_codes: Mapping[int, int]) -> IntArray:
 def _join_ops(first: Ops, other: Ops, calls: int, shift: int, codes: Mapping[int, int]) -> Ops:
     columns = {field.name: getattr(other, field.name) for field in fields(Ops)}
     columns |= {key: _renamed(columns[key], codes) for key in columns if key.endswith("name")}
-    columns["start"], columns["end"] = other.start + shift, other.end + shift
+    columns["start"] = other.start + shift
     columns["call"] = np.where(other.call == NO_CALL, NO_CALL, other.call + calls)
     return Ops(**{key: np.r_[getattr(first, key), column] for key, column in columns.items()})
 
@@ -98,11 +98,15 @@ def _join_calls(first: Calls, other: Calls, shift: int, codes: Mapping[int, int]
     moved = replace(
         other,
         start=other.start + shift,
-        end=other.end + shift,
         name=_renamed(other.name, codes),
     )
-    columns = (field.name for field in fields(Calls))
-    return Calls(**{key: np.r_[getattr(first, key), getattr(moved, key)] for key in columns})
+    columns = {
+        field.name: np.r_[getattr(first, field.name), getattr(moved, field.name)]
+        for field in fields(Calls)
+    }
+    threads, place = np.unique(columns["threads"], return_inverse=True)
+    columns["thread"] = place[np.r_[first.thread, len(first.threads) + other.thread]]
+    return Calls(**{**columns, "threads": threads})
 
 
 def join_ranges(first: Ranges, other: Ranges, shift: int) -> Ranges:

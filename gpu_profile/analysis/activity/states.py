@@ -63,10 +63,10 @@ def rank_states(activity: Activity, offset_ns: int) -> RankStates:
     times = {"compute": compute.within(start, end)}
     for number, cause in enumerate(CAUSES):
         times[f"idle_{cause}"] = find_gaps(activity).of(number).within(start, end)
-    times["busy"] = ops.union().within(start, end)
+    times["busy"] = ops.measure_covered((), start, end)
     times["communication"] = communication.within(start, end)
     # Copies beside no kernel.
-    times["memory"] = times["busy"] - ops.union(COMPUTE, COMMUNICATION).within(start, end)
+    times["memory"] = times["busy"] - ops.measure_covered((COMPUTE, COMMUNICATION), start, end)
     times["hidden"] = compute.overlap_within(communication, start, end)
     return RankStates(
         rank=activity.rank,

@@ -19,6 +19,7 @@ from gpu_profile.analysis.activity.activity import (
 from gpu_profile.analysis.activity.idle.blocking_calls import STAGED_BYTES
 from gpu_profile.analysis.activity.load.operations import GRAPH_NAME
 from gpu_profile.analysis.arrays.columns import encode_column, list_distinct
+from gpu_profile.analysis.arrays.ends import Ends
 from gpu_profile.analysis.arrays.types import IntArray
 from gpu_profile.analysis.step_search.launches import Launches
 from gpu_profile.analysis.step_search.search import find_repetition
@@ -98,7 +99,7 @@ def _body_starts(
     begins = asked.copy()
     for thread in list_distinct(threads):
         mine = np.flatnonzero(threads == thread)
-        of_thread = np.flatnonzero(calls.thread == thread)
+        of_thread = np.flatnonzero(calls.thread == calls.number_of(thread))
         lows, highs = (
             np.searchsorted(calls.start[of_thread], time[mine]) for time in (since, asked)
         )
@@ -211,7 +212,7 @@ def _match_texts(texts: list[str], pattern: re.Pattern[str]) -> NDArray[np.bool_
     return np.array([bool(pattern.search(text)) for text in texts], bool)
 
 
-def _cells(column: IntArray, rows: IntArray) -> IntArray:
+def _cells(column: IntArray | Ends, rows: IntArray) -> IntArray:
     return column[rows] if len(column) else rows
 
 

@@ -170,7 +170,7 @@ def _find_work_ends(activity: Activity, steps: Steps) -> IntArray:
     """When the GPU had done all work of each step and of those before."""
     step = step_of(activity.launched, steps.host_start, steps.host_end)
     ends = np.zeros(len(steps) + 1, np.int64)  # index -1 (no step) writes the extra last cell
-    np.maximum.at(ends, step, activity.ops.end)
+    np.maximum.at(ends, step, activity.ops.end[:])
     return np.maximum.accumulate(ends[:-1])
 
 

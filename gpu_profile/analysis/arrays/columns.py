@@ -17,7 +17,8 @@ Integers = NDArray[np.integer[Any]]
 # values in a range this small use a table: 1 to 8 MB, less than a column of 10 million cells
 TABLE = 1_000_000
 FEW = 8
-NARROW = 1 << 29
+SOUGHT = 1 << 15  # keys that are sought together: calls of so many launches fit into a table
+NARROW, SHORT = 1 << 29, 1 << 13
 # 65,536 slots of 8 bytes: 0.5 MB stay in a processor's cache.
 SLOT_BITS = 16
 # 2^64 over the golden ratio: Knuth, The Art of Computer Programming, volume 3, section 6.4
@@ -89,12 +90,14 @@ def narrow_column(column: IntArray) -> IntArray:
 
     The type stays that of all columns, which numpy widens where it meets another.
     """
-    return column.astype(np.int32, copy=False) if fits_narrow(column) else column
+    is_narrow = column.min(initial=0) >= -NARROW and column.max(initial=0) <= NARROW
+    return column.astype(np.int32, copy=False) if is_narrow else column
 
 
-def fits_narrow(column: IntArray) -> bool:
-    """Whether sums and differences of two cells fit into 4 bytes."""
-    return bool(column.min(initial=0) >= -NARROW and column.max(initial=0) <= NARROW)
+def shrink_column(column: IntArray) -> IntArray:
+    """As narrow_column(), in 2 bytes each where sums and differences of two fit."""
+    is_short = column.min(initial=0) >= -SHORT and column.max(initial=0) <= SHORT
+    return column.astype(np.int16, copy=False) if is_short else narrow_column(column)
 
 
 def find_first_rows(column: IntArray) -> IntArray:
@@ -126,37 +129,49 @@ def is_among(column: Integers, values: Iterable[int]) -> NDArray[np.bool_]:
 
 
 class Index:
-    """The positions of keys in a column, by a table where the range of its values is small, else
-    by a binary search.
-    """
+    """The positions of keys in a column; of equal cells that of the last one."""
 
     def __init__(self, among: IntArray) -> None:
-        self._size = len(among)
-        low, high = (int(among.min()), int(among.max())) if len(among) else (0, 0)
-        self._low, self._high = low, high
-        # At most 8 cells of 4 bytes for each key, and 4 MB.
-        self._dense = high - low <= 8 * len(among) + TABLE
-        if self._dense:
-            self._table = np.full(high - low + 2, -1, np.int32)
-            self._table[among - low] = np.arange(len(among), dtype=np.int32)
-        else:
-            self._order = None if is_rising(among) else np.argsort(among, kind="stable")
-            self._sorted = among if self._order is None else among[self._order]
+        order = None if is_rising(among) else np.argsort(among, kind="stable")
+        self._sorted = among if order is None else among[order]
+        self._order = None if order is None else np.append(order, -1)
 
     def places(self, keys: IntArray) -> Places:
         """The position of each key in the column, or -1."""
-        if not self._size or not len(keys):
-            return np.full(len(keys), -1, np.int32)
-        if not self._dense:
-            nearest = np.minimum(np.searchsorted(self._sorted, keys), self._size - 1)
-            place = nearest if self._order is None else self._order[nearest]
-            return np.where(self._sorted[nearest] == keys, place, -1).astype(np.int32)
-        # Not Python's integer, which may not fit into the 4 bytes of narrow keys.
-        shifted: IntArray = keys - np.int64(self._low)
-        if int(keys.min()) < self._low or int(keys.max()) > self._high:
-            # Index -1 is the table's last cell, which holds -1: not there.
-            shifted[(keys < self._low) | (keys > self._high)] = -1
-        return self._table[shifted]
+        places = np.full(len(keys), -1, np.int32)
+        for first in range(0, len(keys) if len(self._sorted) else 0, SOUGHT):
+            places[first : first + SOUGHT] = self._find(keys[first : first + SOUGHT])
+        return places
+
+    def _find(self, keys: IntArray) -> Integers:
+        """The positions of some keys: by a table of the cells in their range, where that is small,
+        else by a binary search, which takes thrice as long.
+        """
+        low = max(int(keys.min()), int(self._sorted[0]))
+        high = min(int(keys.max()), int(self._sorted[-1]))
+        # Of the column's type: numpy would copy the column to compare it with a wider one.
+        kind = self._sorted.dtype.type
+        first = int(np.searchsorted(self._sorted, kind(low))) if low <= high else 0
+        behind = int(np.searchsorted(self._sorted, kind(high), "right")) if low <= high else 0
+        cells = self._sorted[first:behind]
+        if not len(cells):
+            return np.full(len(keys), -1)
+        if high - low <= TABLE:
+            place = _find_by_table(keys, cells, low, high)
+        else:
+            nearest = np.maximum(np.searchsorted(cells, keys, "right") - 1, 0)
+            place = np.where(cells[nearest] == keys, nearest, -1)
+        place[place >= 0] += first
+        return place if self._order is None else self._order[place]
+
+
+def _find_by_table(keys: IntArray, cells: IntArray, low: int, high: int) -> Places:
+    """The positions of keys in cells that are from `low` to `high`, or -1."""
+    table = np.full(high - low + 2, -1, np.int32)
+    # Not Python's integer, which may not fit into the 4 bytes of narrow keys.
+    table[cells - np.int64(low)] = np.arange(len(cells), dtype=np.int32)
+    # The table's last cell holds -1: not there.
+    return table[np.where((keys < low) | (keys > high), np.int64(-1), keys - np.int64(low))]
 
 
 def is_rising(column: IntArray) -> bool:

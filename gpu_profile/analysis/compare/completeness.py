@@ -58,7 +58,7 @@ def _count_repeated(ops: Ops) -> int:
 
     A stream runs one kernel at a time, so such a row is a copy of the other.
     """
-    rows = np.flatnonzero((ops.kind != COPY) & (ops.end > ops.start))
+    rows = np.flatnonzero((ops.kind != COPY) & (ops.length > 0))
     same_start = np.diff(ops.start[rows]) == 0
     rows = rows[np.r_[same_start, False] | np.r_[False, same_start]] if len(rows) else rows
     places = np.unique(np.stack((ops.start[rows], ops.stream[rows]), axis=1), axis=0)

@@ -114,7 +114,7 @@ def sample_rank(activity: Activity, metric: Metric, warnings: tuple[str, ...]) -
         times=times,
         step=step,
         kernels=kernels,
-        recording=Recording.of(activity.ops.start, activity.ops.end),
+        recording=Recording.of(activity.ops.start, activity.ops.end[:]),
         completeness=measure_completeness(activity, steps, kernels, warnings),
     )
 

@@ -1,6 +1,7 @@
 """Name a program's blocking calls by the Python code that makes them: `.item()`, `.cpu()`."""
 
 import numpy as np
+from numpy.typing import NDArray
 
 from gpu_profile.analysis.activity.activity import (
     COPY,
@@ -49,7 +50,8 @@ def name_blocking_calls(activity: Activity) -> tuple[IntArray, tuple[str, ...]]:
     behind = np.where(
         copied == NOTHING, copies_by_call[_copy_before(activity, rows, copies_by_call)], NOTHING
     )
-    codes, combinations = encode_rows(activity.calls.name[rows], copied, behind)
+    columns = (activity.calls.name[rows], copied.astype(np.int64), behind.astype(np.int64))
+    codes, combinations = encode_rows(*columns)
     names = [
         f"{API_VERSION.sub('', activity.names[name])}{_OF_ITSELF[itself]}{_BEHIND[before]}"
         for name, itself, before in combinations
@@ -59,11 +61,11 @@ def name_blocking_calls(activity: Activity) -> tuple[IntArray, tuple[str, ...]]:
     return (place[codes] if len(codes) else codes), unique
 
 
-def _copies_made(activity: Activity) -> IntArray:
+def _copies_made(activity: Activity) -> NDArray[np.int8]:
     """What each call copies. The extra last cell is NOTHING, for index NO_CALL (-1)."""
     ops = activity.ops
     copies = (ops.kind == COPY) & (ops.call != NO_CALL)
-    copies_by_call = np.full(len(activity.calls.start) + 1, NOTHING)
+    copies_by_call = np.full(len(activity.calls.start) + 1, NOTHING, np.int8)
     to_host = copies & (ops.copy_kind == COPY_TO_HOST)
     copies_by_call[ops.call[copies & (ops.copy_kind == COPY_TO_DEVICE)]] = TO_DEVICE
     copies_by_call[ops.call[to_host]] = TO_HOST
@@ -71,7 +73,7 @@ def _copies_made(activity: Activity) -> IntArray:
     return copies_by_call
 
 
-def _copy_before(activity: Activity, rows: IntArray, copies_by_call: IntArray) -> IntArray:
+def _copy_before(activity: Activity, rows: IntArray, copies_by_call: NDArray[np.int8]) -> IntArray:
     """The call of the copy right before each of these calls on its thread, or NO_CALL."""
     calls = activity.calls
     copy_calls, threads = np.full(len(rows), NO_CALL), calls.thread[rows]

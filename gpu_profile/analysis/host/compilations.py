@@ -4,7 +4,7 @@ import re
 
 import numpy as np
 
-from gpu_profile.analysis.arrays.columns import is_among, list_distinct
+from gpu_profile.analysis.arrays.columns import is_among
 from gpu_profile.analysis.arrays.intervals import NOTHING, Intervals
 from gpu_profile.analysis.arrays.types import IntArray
 from gpu_profile.analysis.host.frames import Stack
@@ -42,7 +42,7 @@ def find_compilations(stacks: HostStacks, threads: IntArray) -> Intervals:
     compiles = [_compiles(stack) for stack in stacks.stacks]
     if stacks.kind != "Python" or not any(compiles):
         return NOTHING
-    rows = np.flatnonzero(is_among(stacks.thread, list_distinct(threads)))
+    rows = np.flatnonzero(is_among(stacks.thread, threads.tolist()))
     rows = rows[np.lexsort((stacks.time[rows], stacks.thread[rows]))]
     time, thread = stacks.time[rows], stacks.thread[rows]
     length = np.where(np.diff(thread) == 0, np.diff(time), 0)

@@ -176,7 +176,7 @@ def _in_blocking_calls(activity: Activity, record: HostRecord) -> HostWork:
     calls = blocking_calls(activity)
     rows = np.flatnonzero(~calls.copies & (calls.start >= steady_window(activity)[0]))
     rows = rows[np.argsort(calls.start[rows], kind="stable")]
-    thread = activity.calls.thread[calls.call[rows]]
+    thread = activity.calls.thread_of(calls.call[rows])
     without_waits = replace(record, waits=NO_WAITS)
     return _work(calls.start[rows], calls.end[rows], thread, without_waits)
 

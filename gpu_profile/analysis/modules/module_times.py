@@ -92,7 +92,7 @@ def find_steady_kernels(activity: Activity) -> IntArray:
     """
     ops, steps = activity.ops, find_steps(activity)
     last = int(steps.end[-1]) if len(steps) else FOREVER
-    kernel = (ops.kind == COMPUTE) | ((ops.kind == COMMUNICATION) & (ops.end <= last))
+    kernel = (ops.kind == COMPUTE) | ((ops.kind == COMMUNICATION) & (ops.end[:] <= last))
     return np.flatnonzero(kernel & is_steady(activity, ops.start))
 
 

@@ -56,8 +56,8 @@ def merge_events(parts: Sequence[Sequence[Row]]) -> Table:
 
 def _list_operations(activity: Activity, scope: Scope) -> Iterator[Row]:
     ops = activity.ops
-    rows = _find_overlapping(ops.start, ops.end, scope)
-    start, duration = _list_times(ops.start, ops.end, rows, scope)
+    rows = _find_overlapping(ops.start, ops.end[:], scope)
+    start, duration = _list_times(ops.start, ops.end[:], rows, scope)
     columns = (start, duration, ops.kind[rows].tolist(), ops.stream[rows].tolist())
     for row, (begin, length, kind, stream) in zip(rows, zip(*columns, strict=True), strict=True):
         place = f"GPU {activity.device}, stream {stream}"
@@ -67,9 +67,9 @@ def _list_operations(activity: Activity, scope: Scope) -> Iterator[Row]:
 
 def _list_calls(activity: Activity, scope: Scope) -> Iterator[Row]:
     calls = activity.calls
-    rows = _find_overlapping(calls.start, calls.end, scope)
-    times = _list_times(calls.start, calls.end, rows, scope)
-    columns = (*times, tid_of(calls.thread[rows]).tolist(), calls.name[rows].tolist())
+    rows = _find_overlapping(calls.start, calls.end[:], scope)
+    times = _list_times(calls.start, calls.end[:], rows, scope)
+    columns = (*times, tid_of(calls.thread_of(rows)).tolist(), calls.name[rows].tolist())
     for start, duration, thread, name in zip(*columns, strict=True):
         place = f"thread {thread}"
         yield (start, duration, activity.rank, "call", place, activity.names[name])

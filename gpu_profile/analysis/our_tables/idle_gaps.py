@@ -51,7 +51,7 @@ def _build_rows(activity: Activity, offset_ns: int) -> list[Row]:
     gaps = find_gaps(activity)
     if not len(gaps.start):
         return []
-    span = int(activity.ops.end.max() - activity.ops.start[0])
+    span = activity.ops.end.max() - int(activity.ops.start[0])
     place, places = find_gap_places(activity)
     codes, combinations = encode_rows(
         gaps.cause.astype(np.int64), place, _next_calls(activity, gaps)

@@ -118,7 +118,7 @@ def _find_edges(activity: Activity, owner: IntArray, outer: IntArray) -> tuple[I
     first = np.full(len(outer) + 1, FOREVER)  # the extra last cell is for NO_RANGE (-1)
     last = np.full(len(outer) + 1, NEVER)
     first[owner[::-1]] = ops.start[::-1]  # written in reverse, so the earliest start stays
-    np.maximum.at(last, owner, ops.end)
+    np.maximum.at(last, owner, ops.end[:])
     for rows in _inner_first(outer):
         np.minimum.at(first, outer[rows], first[rows])
         np.maximum.at(last, outer[rows], last[rows])

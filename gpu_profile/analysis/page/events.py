@@ -93,7 +93,7 @@ def _draw_picture(
     start, end = int(ops.start[0]), int(ops.end.max())
     width = _compute_bin_width(start, end, budget.bins)
     low, high = _select_stretch(activity, steps.start, budget.events)
-    chosen = np.flatnonzero((ops.start >= low) & (ops.end <= high))
+    chosen = np.flatnonzero((ops.start >= low) & (ops.end[:] <= high))
     ranges, left_out = ranges_of(activity.ranges, offset)
     threads = find_threads(activity)
     # An operation has about two calls: its launch, and an event, a query or an attribute. A million

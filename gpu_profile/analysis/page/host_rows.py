@@ -39,13 +39,14 @@ def find_threads(activity: Activity) -> list[int]:
     thread = activity.calls.thread
     counts = {number: int(np.count_nonzero(thread == number)) for number in list_distinct(thread)}
     busiest = sorted(counts, key=lambda number: (-counts[number], number))[:THREADS]
-    return sorted(busiest, key=lambda number: int(np.argmax(thread == number)))
+    busiest = sorted(busiest, key=lambda number: int(np.argmax(thread == number)))
+    return [int(activity.calls.threads[number]) for number in busiest]
 
 
 def measure_calls(activity: Activity, threads: Sequence[int], edges: IntArray) -> list[IntArray]:
     """The ns in calls of each of these threads between neighbouring edges; of THREADS threads."""
     calls = activity.calls
-    rows = [np.flatnonzero(calls.thread == thread) for thread in threads]
+    rows = [np.flatnonzero(calls.thread == calls.number_of(thread)) for thread in threads]
     rows += [np.empty(0, np.int64)] * (THREADS - len(rows))
     return [Intervals.split(calls.start[chosen], calls.end[chosen], edges) for chosen in rows]
 
@@ -55,8 +56,9 @@ def draw_calls(
 ) -> tuple[Marks, int]:
     """(marks, number left out) of the calls in a stretch; of many the `most` longest."""
     calls, (low, high) = activity.calls, stretch
+    numbers = [calls.number_of(thread) for thread in threads]
     rows = np.flatnonzero(
-        (calls.end > low) & (calls.start < high) & is_among(calls.thread, threads)
+        (calls.end[:] > low) & (calls.start < high) & is_among(calls.thread, numbers)
     )
     count = len(rows)
     if count > most:
@@ -66,8 +68,8 @@ def draw_calls(
     name, codes = encode_column(calls.name[rows])
     names = tuple(API_VERSION.sub("", activity.names[int(code)]) for code in codes)
     lane = np.zeros(len(rows), np.int64)
-    for number, thread in enumerate(threads):
-        lane[calls.thread[rows] == thread] = number
+    for place, number in enumerate(numbers):
+        lane[calls.thread[rows] == number] = place
     start = np.maximum(calls.start[rows], low)
     return Marks(start + offset, calls.end[rows] + offset, name, lane, names), count - len(rows)
 

@@ -11,10 +11,11 @@ the tables: NVIDIA's schema reference in the nsys documentation ("SQLite Schema 
 """
 
 import re
-from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -22,7 +23,7 @@ from gpu_profile.analysis.arrays.columns import list_distinct
 from gpu_profile.analysis.arrays.types import IntArray
 from gpu_profile.analysis.store.cells import Value, convert_rows, integer, refuse_cells, text
 from gpu_profile.analysis.store.closing import Closing
-from gpu_profile.analysis.store.columns import Columns, fill_columns, sort_columns
+from gpu_profile.analysis.store.columns import Columns, fill_columns, gather_columns, sort_columns
 from gpu_profile.analysis.store.files.gzip_file import MOST_BYTES
 from gpu_profile.analysis.store.open_store import open_store
 from gpu_profile.analysis.store.protocol import Store
@@ -174,6 +175,18 @@ class Database(Closing):
             return
         for arrays in self._store.parts(table, present, only or {}):
             yield fill_columns(columns, dict(zip(present, arrays, strict=True)), len(arrays[0]))
+
+    def gather(
+        self, table: str, columns: Sequence[str], convert: Callable[[Columns], dict[str, Any]]
+    ) -> dict[str, Any]:
+        """What `convert` makes of load(..., sort=False), applied to some rows at a time.
+
+        It runs in several threads, and saves the memory of what it makes narrow or leaves out.
+        """
+        present = self._present(table, columns)
+        if not present or self._kept.get(table):
+            return convert(self.load(table, *columns, sort=False))
+        return gather_columns(self._store, table, columns, present, convert)
 
     def keep(self, table: str, *columns: str) -> None:
         """Read these columns (if they exist) once now; later load() calls of them use the same

@@ -1,6 +1,6 @@
 """Read a folder written by `nsys export --type=parquetdir`: one Parquet file for each table."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -49,6 +49,14 @@ class ParquetStore:
     ) -> list[IntArray]:
         data = self._read(table, columns, only)
         return [_compute_difference(data, name) for name in columns]
+
+    def gather(
+        self,
+        table: str,
+        columns: Sequence[str],
+        convert: Callable[[list[IntArray]], list[IntArray]],
+    ) -> list[IntArray]:
+        return convert(self.integers(table, columns, {}))
 
     def parts(
         self, table: str, columns: Sequence[str], only: Mapping[str, Iterable[int]]

@@ -1,6 +1,6 @@
 """The protocol for reading one form of nsys' export (SQLite or Parquet)."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Protocol
 
@@ -29,6 +29,13 @@ class Store(Protocol):
 
     def integers(
         self, table: str, columns: Sequence[str], only: Mapping[str, Iterable[int]]
+    ) -> list[IntArray]: ...
+
+    def gather(
+        self,
+        table: str,
+        columns: Sequence[str],
+        convert: Callable[[list[IntArray]], list[IntArray]],
     ) -> list[IntArray]: ...
 
     def parts(

@@ -28,7 +28,7 @@ def list_flows(activity: Activity, base: int, linked: IntArray) -> IntArray:
     """The flow id of the first operation of each call (a graph launch has many), else NO_FLOW."""
     ops = activity.ops
     with_call = np.flatnonzero(ops.call != NO_CALL)
-    calls, first = np.unique(ops.call[with_call], return_index=True)
+    calls, first = np.unique(ops.call[with_call].astype(np.int64), return_index=True)
     fresh = ~linked[calls]
     linked[calls] = True
     flow = np.full(len(ops.start), NO_FLOW)

@@ -15,6 +15,7 @@ import numpy as np
 from gpu_profile.analysis.activity.activity import Activity
 from gpu_profile.analysis.activity.cached import activities_of, host_ranges_of
 from gpu_profile.analysis.activity.nvtx_ranges import FOREVER, Ranges
+from gpu_profile.analysis.arrays.columns import list_distinct
 from gpu_profile.analysis.arrays.types import IntArray
 from gpu_profile.analysis.multi_report.omissions import tell_omissions
 from gpu_profile.analysis.multi_report.work import read_one
@@ -204,9 +205,9 @@ class _Report:
     def _calls(self, activity: Activity, linked: IntArray, flow_base: int) -> Iterator[Slices]:
         calls = activity.calls
         flow = np.where(linked, flow_base + np.arange(len(linked)) + 1, NO_FLOW)
-        for thread in np.unique(calls.thread):
-            chosen = np.flatnonzero(calls.thread == thread)
-            title = f"CUDA API, {self._thread(int(thread))}"
+        for number in list_distinct(calls.thread):
+            chosen = np.flatnonzero(calls.thread == number)
+            title = f"CUDA API, {self._thread(int(calls.threads[number]))}"
             yield Slices(
                 title, calls.start[chosen], calls.end[chosen], calls.name[chosen], flow[chosen]
             )
@@ -266,5 +267,5 @@ def _thread_names(database: Database) -> dict[int, str]:
 
 
 def _find_last_time(activity: Activity) -> int:
-    times = (activity.ops.end, activity.calls.end, activity.ranges.start)
-    return max(int(column.max(initial=0)) for column in times)
+    ops, calls = activity.ops.end.max(initial=0), activity.calls.end.max(initial=0)
+    return max(ops, calls, int(activity.ranges.start.max(initial=0)))

@@ -50,7 +50,8 @@ def collectives_of(activity: Activity, offset_ns: int) -> Collectives:
     codes, name = np.unique(ops.name[rows], return_inverse=True)
     names = tuple(activity.names[int(code)] for code in codes)
     start, end = ops.start[rows] + offset_ns, ops.end[rows] + offset_ns
-    kernels = (start, end, ops.stream[rows], name.astype(np.int64), names, ops.bytes[rows])
+    size = ops.bytes[rows].astype(np.int64)
+    kernels = (start, end, ops.stream[rows], name.astype(np.int64), names, size)
     if comm is None:
         return Collectives(*kernels)
     return Collectives(*kernels, comm.communicator, comm.kind, comm.messages, comm.ranks)

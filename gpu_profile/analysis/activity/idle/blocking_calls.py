@@ -44,7 +44,7 @@ def blocking_calls(activity: Activity) -> Blocking:
     sync = calls.match_names(names, SYNC_NAME)
     copies = _blocking_copies(activity)
     rows = np.flatnonzero(sync | copies)
-    rows = rows[is_among(calls.thread[rows], activity.launchers)]
+    rows = rows[is_among(calls.thread[rows], activity.launching)]
     rows = rows[np.argsort(calls.end[rows], kind="stable")]
     start, end = calls.start[rows], calls.end[rows]
     lead = end - start - activity.ops.exposed.within(start, end)

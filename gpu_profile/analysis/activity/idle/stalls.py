@@ -90,7 +90,7 @@ def _find_long_pause(activity: Activity) -> int:
 def _list_pauses(activity: Activity) -> IntArray:
     """The times between the launches of each thread."""
     calls, pauses = activity.calls, [np.empty(0, np.int64)]
-    for thread in activity.launchers:
+    for thread in activity.launching:
         rows = np.flatnonzero(activity.asked & (calls.thread == thread))
         pauses.append(calls.start[rows[1:]] - calls.end[rows[:-1]])
     return np.concatenate(pauses)

@@ -16,25 +16,27 @@ from gpu_profile.analysis.activity.activity import (
 from gpu_profile.analysis.activity.comm.calls import CommCalls, comm_calls, kinds_of
 from gpu_profile.analysis.activity.comm.nccl_payload import load_nccl_calls
 from gpu_profile.analysis.activity.graph_captures import load_graph_captures
+from gpu_profile.analysis.activity.load.calls import load_calls, make_no_calls
 from gpu_profile.analysis.activity.load.operations import (
+    CallFinder,
     Part,
     list_lanes,
     load_operations,
     make_ops,
     select_lane,
-    select_rows,
 )
 from gpu_profile.analysis.activity.nvtx_ranges import load_ranges
-from gpu_profile.analysis.activity.serving.processes import list_callers
 from gpu_profile.analysis.arrays.columns import encode_column, narrow_column
 from gpu_profile.analysis.arrays.intervals import Intervals
+from gpu_profile.analysis.arrays.types import Places
 from gpu_profile.analysis.store.cells import integer, text
-from gpu_profile.analysis.store.database import MISSING, Database, sort_columns
+from gpu_profile.analysis.store.database import MISSING, Database
 from gpu_profile.analysis.store.files.gzip_file import AGAIN
 from gpu_profile.analysis.store.records import read_records
 from gpu_profile.analysis.store.schema import (
+    CUDA_EVENT,
     OVERHEAD,
-    RUNTIME,
+    SYNCHRONIZATION,
     pid_of,
     process_of,
 )
@@ -47,26 +49,25 @@ def load_activities(database: Database, scope: Scope) -> tuple[Activity, ...]:
     """The activities of one report, in rank order; one for each device of a process on several
     GPUs.
     """
-    parts, texts = load_operations(database)
+    # The calls first: an operation keeps the row of its call in place of its correlation id.
+    calls, indexes = load_calls(database)
+    finder = CallFinder(indexes)
+    parts, texts = load_operations(database, finder)
+    marker_calls, processes = _find_marker_calls(database, finder), finder.processes.values
+    indexes.clear()
     _check_times(database, parts)
-    calls = database.load(
-        RUNTIME, "start", "end", "globalTid", "correlationId", "nameId", sort=False
-    )
-    names = texts | database.names(calls["nameId"])
-    with database.lend(RUNTIME, calls):
-        list_callers(database)  # while the threads of all calls are in memory
-    calls |= {key: narrow_column(calls[key]) for key in ("correlationId", "nameId")}
-    caller = process_of(calls["globalTid"])
+    called = {code for of_process in calls.values() for code in of_process.name_ids}
+    names = texts | database.names(np.array(sorted(called), np.int64))
     models, host = _load_gpu_models(database), read_hostname(database)
     activities_by_rank: list[Activity] = []
-    lanes = list_lanes(parts)
+    lanes = list_lanes(parts, processes)
     for process, device in lanes:
-        process_calls = _make_calls(select_rows(calls, caller == process))
+        process_calls = calls[process] if process in calls else make_no_calls()
         rank = scope.ranks.get(int(pid_of(np.array(process))), len(activities_by_rank))
-        lane_parts = select_lane(parts, process, device)
+        lane_parts = select_lane(parts, processes.tolist().index(process), device)
         if (process, device) == lanes[-1]:
-            parts.clear()  # make_ops() frees each column behind its use: 70 of 370 MB
-        ops = make_ops(lane_parts, process_calls)
+            parts.clear()  # make_ops() frees each column behind its use
+        ops = make_ops(lane_parts)
         comm = _comm_calls(database, (process, device, rank), ops, process_calls, names)
         ops = _with_sizes(ops, comm)
         ranges = load_ranges(database, process)
@@ -74,7 +75,8 @@ def load_activities(database: Database, scope: Scope) -> tuple[Activity, ...]:
         place = models.get((int(pid_of(np.array(process))), device), ""), host
         facts = (rank, process, device, ops, process_calls, ranges, overhead, names, *place)
         captures = load_graph_captures(database, process)
-        activities_by_rank.append(Activity(*facts, comm=comm, captures=captures))
+        activity = Activity(*facts, comm=comm, captures=captures, marker_calls=marker_calls)
+        activities_by_rank.append(activity)
     return in_order(activities_by_rank)
 
 
@@ -84,9 +86,23 @@ def _check_times(database: Database, parts: Sequence[Part]) -> None:
     No GPU records one: the bytes are damaged, and sums over states would not fill the time.
     """
     for part in parts:
-        if np.any(part["start"] == MISSING) or np.any(part["end"] < part["start"]):
+        if np.any(part["start"] == MISSING) or _ends_early(part):
             what = f"{database.path} is damaged: an operation of the GPU ends before it starts"
             raise ReportError(what, AGAIN)
+
+
+def _find_marker_calls(database: Database, finder: CallFinder) -> dict[str, Places]:
+    columns = ("correlationId", "globalPid")
+    return {
+        table: finder.find_calls(database.load(table, *columns, sort=False))
+        for table in (CUDA_EVENT, SYNCHRONIZATION)
+    }
+
+
+def _ends_early(part: Part) -> bool:
+    length = part["length"]
+    # A missing end is the least number: only the sum tells it, for the difference overflows.
+    return length.dtype == np.int64 and bool(np.any(part["start"] + length < part["start"]))
 
 
 def in_order(activities_unsorted: Sequence[Activity]) -> tuple[Activity, ...]:
@@ -106,11 +122,6 @@ def _led(members: Sequence[Activity]) -> Iterator[Activity]:
         yield activity if leader is activity else replace(activity, leader=leader)
 
 
-def _make_calls(columns: Part) -> Calls:
-    ordered = sort_columns(columns, "start", "end")
-    return Calls(*(ordered[k] for k in ("start", "end", "globalTid", "correlationId", "nameId")))
-
-
 def _comm_calls(
     database: Database,
     owner: tuple[int, int, int],
@@ -128,7 +139,8 @@ def _comm_calls(
     call = ops.call[rows]
     has_call = call != NO_CALL
     thread, launched = (np.full(len(rows), NO_CALL) for _ in range(2))
-    thread[has_call], launched[has_call] = calls.thread[call[has_call]], calls.start[call[has_call]]
+    thread[has_call] = calls.thread_of(call[has_call])
+    launched[has_call] = calls.start[call[has_call]]
     return comm_calls(
         load_nccl_calls(database, process), kernel_kinds, thread, launched, device, rank
     )
@@ -136,8 +148,9 @@ def _comm_calls(
 
 def _with_sizes(ops: Ops, comm: CommCalls) -> Ops:
     """The operations with the `bytes` of communication kernels set from `comm`."""
-    size = ops.bytes.copy()
-    size[ops.kind == COMMUNICATION] = comm.bytes
+    moved = narrow_column(comm.bytes)
+    size = ops.bytes.astype(np.promote_types(ops.bytes.dtype, moved.dtype))
+    size[ops.kind == COMMUNICATION] = moved
     return replace(ops, bytes=size)
 
 

@@ -1,6 +1,6 @@
 """The GPU operations of a report: columns by kind, and the operations of one rank."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -10,9 +10,9 @@ from gpu_profile.analysis.activity.activity import (
     COMMUNICATION,
     COMPUTE,
     COPY,
+    NO_CALL,
     PAGEABLE,
     SET,
-    Calls,
     Ops,
 )
 from gpu_profile.analysis.activity.graph_captures import NO_NODE, NODES
@@ -21,9 +21,14 @@ from gpu_profile.analysis.arrays.columns import (
     is_among,
     list_distinct,
     narrow_column,
+    shrink_column,
     time_order,
 )
-from gpu_profile.analysis.store.database import MISSING, Database
+from gpu_profile.analysis.arrays.ends import measure_lengths
+from gpu_profile.analysis.arrays.numbers import Numbers
+from gpu_profile.analysis.arrays.types import IntArray, Places
+from gpu_profile.analysis.store.columns import Made
+from gpu_profile.analysis.store.database import MISSING, Columns, Database
 from gpu_profile.analysis.store.schema import (
     GRAPH,
     KERNEL,
@@ -32,7 +37,7 @@ from gpu_profile.analysis.store.schema import (
 )
 from gpu_profile.analysis.tables.comm_kernels import comm_kernel, function_name, needs_namespace
 
-Part = dict[str, Any]  # columns of one length, of different types
+Part = Made  # columns of one length, of different types
 
 GRAPH_NAME = "CUDA graph"
 COPY_NAMES = {1: "copy HtoD", 2: "copy DtoH", 8: "copy DtoD", 10: "copy PtoP"}
@@ -51,25 +56,49 @@ SPARSE = {
 GRID = ("gridX", "gridY", "gridZ")
 
 
-OPS_COLUMNS = ("start", "end", "kind", "streamId", "name", "full_name", "correlationId", *SPARSE)
+OPS_COLUMNS = ("start", "length", "kind", "streamId", "name", "full_name", "call", *SPARSE)
 
 
-def load_operations(database: Database) -> tuple[list[Part], dict[int, str]]:
+class CallFinder:
+    """Finds each operation's process and call, which takes 5 bytes in place of 20."""
+
+    def __init__(self, indexes: Mapping[int, Index]) -> None:
+        self.processes = Numbers()
+        self._indexes = indexes
+
+    def find(self, rows: Columns) -> Part:
+        """The columns `process` (its number), `call`, and those of all kinds of operations."""
+        return {
+            "start": rows["start"],
+            "length": measure_lengths(rows["start"], rows["end"]),
+            "process": self.processes.encode(rows["globalPid"]),
+            "deviceId": shrink_column(rows["deviceId"]),
+            "streamId": shrink_column(rows["streamId"]),
+            "call": self.find_calls(rows),
+        }
+
+    def find_calls(self, rows: Columns) -> Places:
+        """The call of each row, by its process and correlation id; else NO_CALL."""
+        process, correlation = rows["globalPid"], rows["correlationId"]
+        call = np.full(len(process), NO_CALL, np.int32)
+        for one in set(list_distinct(process)) & self._indexes.keys():
+            chosen = process == one
+            if chosen.all():
+                return self._indexes[one].places(correlation)
+            call[chosen] = self._indexes[one].places(correlation[chosen])
+        return call
+
+
+def load_operations(database: Database, finder: CallFinder) -> tuple[list[Part], dict[int, str]]:
     """All GPU operations of a report, one set of columns for each kind, and the texts of their
     names.
     """
-    columns = (*COMMON, "shortName", "demangledName?", *(f"{name}?" for name in GRID))
-    kernels: Part = {**database.load(KERNEL, *columns, sort=False)}
-    _number_grids(kernels, database.has(KERNEL, *GRID))
-    kernels["full_name"] = np.where(
-        kernels["demangledName"] == MISSING, kernels["shortName"], kernels["demangledName"]
-    )
-    names = _name_kernels(database, kernels)
-    comm_names = [key for key, text in names.items() if comm_kernel(text)]
-    names = database.names(kernels["full_name"]) | names
-    communicates = is_among(kernels["name"], comm_names).view(np.int8)
-    kernels["kind"] = np.array([COMPUTE, COMMUNICATION], np.int8)[communicates]
-    parts = [kernels, _load_copies(database), *_load_memsets_and_graphs(database)]
+    kernels, names = _load_kernels(database, finder)
+    parts = [
+        kernels,
+        _load_copies(database, finder),
+        *_load_memsets_and_graphs(database, finder),
+    ]
     for part in parts[1:]:
         part["full_name"] = part["name"]
     if database.has(NODES):
@@ -84,65 +113,90 @@ def load_operations(database: Database) -> tuple[list[Part], dict[int, str]]:
     return parts, names
 
 
-def _number_grids(kernels: Part, is_known: bool) -> None:
-    """Set the columns `grid` and `blocks` in place of the sides of the grids."""
-    x, y, z = (kernels.pop(name) for name in GRID)
-    if is_known:
-        # A prime in place of a pair: where two grids get one number, kernels of one name count as
-        # equal.
-        kernels["grid"], kernels["blocks"] = narrow_column(x * 1009 + y), narrow_column(x * y * z)
+def _load_kernels(database: Database, finder: CallFinder) -> tuple[Part, dict[int, str]]:
+    has_grids = database.has(KERNEL, *GRID)
+
+    def narrow(rows: Columns) -> Part:
+        short, long = rows["shortName"], rows["demangledName"]
+        names = {"name": short, "full_name": np.where(long == MISSING, short, long)}
+        narrowed = {key: shrink_column(ids) for key, ids in names.items()}
+        return {**finder.find(rows), **narrowed, **(_number_grids(rows) if has_grids else {})}
+
+    columns = (*COMMON, "shortName", "demangledName?", *(f"{name}?" for name in GRID))
+    kernels: Part = {**database.gather(KERNEL, columns, narrow)}
+    names = _name_kernels(database, kernels)
+    comm_names = [key for key, text in names.items() if comm_kernel(text)]
+    communicates = is_among(kernels["name"], comm_names).view(np.int8)
+    kernels["kind"] = np.array([COMPUTE, COMMUNICATION], np.int8)[communicates]
+    return kernels, database.names(kernels["full_name"]) | names
+
+
+def _number_grids(kernels: Columns) -> Part:
+    """The columns `grid` and `blocks` in place of the sides of the grids."""
+    x, y, z = (kernels[name] for name in GRID)
+    # A prime in place of a pair: where two grids get one number, kernels of one name count as
+    # equal.
+    return {"grid": narrow_column(x * 1009 + y), "blocks": narrow_column(x * y * z)}
 
 
 def _name_kernels(database: Database, kernels: Part) -> dict[int, str]:
-    """Set the column `name` of the kernels: the short name, which lacks the namespace, or the
-    function's full name where only that shows communication ("deep_ep::intranode::dispatch").
+    """The texts of the column `name`. Set it to the function's full name where only that shows
+    communication ("deep_ep::intranode::dispatch"), for the short name lacks the namespace.
     """
-    kernels["name"] = kernels["shortName"]
-    names = database.names(kernels["shortName"])
+    names = database.names(kernels["name"])
     doubtful = [key for key, text in names.items() if needs_namespace(text)]
     if not doubtful or not database.has(KERNEL, "demangledName"):
         return names
-    full_names = database.load(KERNEL, "demangledName", sort=False)["demangledName"]
-    rows = np.flatnonzero(is_among(kernels["shortName"], doubtful))
-    texts = {key: function_name(text) for key, text in database.names(full_names[rows]).items()}
-    is_comm = is_among(full_names[rows], [key for key, text in texts.items() if comm_kernel(text)])
-    kernels["name"] = kernels["shortName"].copy()
-    kernels["name"][rows[is_comm]] = full_names[rows[is_comm]]
-    return names | {key: texts[key] for key in list_distinct(full_names[rows[is_comm]])}
+    rows = np.flatnonzero(is_among(kernels["name"], doubtful))
+    full = kernels["full_name"][rows]
+    texts = {key: function_name(text) for key, text in database.names(full).items()}
+    is_comm = is_among(full, [key for key, text in texts.items() if comm_kernel(text)])
+    wider = np.promote_types(kernels["name"].dtype, full.dtype)
+    kernels["name"] = kernels["name"].astype(wider)
+    kernels["name"][rows[is_comm]] = full[is_comm]
+    return names | {key: texts[key] for key in list_distinct(full[is_comm])}
 
 
-def _load_copies(database: Database) -> Part:
-    columns = ("bytes", "copyKind", "srcKind?", "dstKind?")
-    rows: Part = {**database.load(MEMCPY, *COMMON, *columns, sort=False)}
-    rows["kind"] = np.full(len(rows["start"]), COPY, np.int8)
-    rows["name"] = -1 - rows["copyKind"]
-    rows["bytes"] = np.maximum(rows["bytes"], 0)
-    rows["copy_kind"] = rows["copyKind"].astype(np.int8)
-    rows["pageable"] = (rows["srcKind"] == PAGEABLE) | (rows["dstKind"] == PAGEABLE)
-    return rows
+def _load_copies(database: Database, finder: CallFinder) -> Part:
+    def narrow(rows: Columns) -> Part:
+        return {
+            **finder.find(rows),
+            "name": shrink_column(-1 - rows["copyKind"]),
+            "bytes": narrow_column(np.maximum(rows["bytes"], 0)),
+            "copy_kind": rows["copyKind"].astype(np.int8),
+            "pageable": (rows["srcKind"] == PAGEABLE) | (rows["dstKind"] == PAGEABLE),
+        }
+
+    columns = (*COMMON, "bytes", "copyKind", "srcKind?", "dstKind?")
+    rows: Part = {**database.gather(MEMCPY, columns, narrow)}
+    return {**rows, "kind": np.full(len(rows["start"]), COPY, np.int8)}
 
 
-def _load_memsets_and_graphs(database: Database) -> Iterator[Part]:
+def _load_memsets_and_graphs(database: Database, finder: CallFinder) -> Iterator[Part]:
     """Memsets and replayed CUDA graphs, one set of columns each."""
     kinds = ((MEMSET, ("bytes",), SET, -101), (GRAPH, (), COMPUTE, -102))
     for table, columns, kind, name in kinds:
-        rows: Part = {**database.load(table, *COMMON, *columns, sort=False)}
-        size = len(rows["start"])
-        rows["kind"], rows["name"] = np.full(size, kind, np.int8), np.full(size, name)
-        rows |= {key: np.maximum(rows[key], 0) for key in columns}
+
+        def narrow(rows: Columns, sizes: tuple[str, ...] = columns) -> Part:
+            size = {key: narrow_column(np.maximum(rows[key], 0)) for key in sizes}
+            return {**finder.find(rows), **size}
+
+        rows: Part = {**database.gather(table, (*COMMON, *columns), narrow)}
+        count = len(rows["start"])
+        rows["kind"], rows["name"] = np.full(count, kind, np.int8), np.full(count, name, np.int16)
         yield rows
 
 
-def list_lanes(parts: Sequence[Part]) -> list[tuple[int, int]]:
+def list_lanes(parts: Sequence[Part], processes: IntArray) -> list[tuple[int, int]]:
     """(process, device) pairs that did real work, by process id, then device."""
     busy: dict[int, dict[int, int]] = {}
     for part in parts:
-        duration = part["end"] - part["start"]
-        for process in list_distinct(part["globalPid"]):
-            of_process = part["globalPid"] == process
+        duration = part["length"]
+        for number in list_distinct(part["process"]):
+            of_process = part["process"] == number
             for device in list_distinct(part["deviceId"][of_process]):
                 time = int(duration[of_process & (part["deviceId"] == device)].sum())
-                devices = busy.setdefault(process, {})
+                devices = busy.setdefault(int(processes[number]), {})
                 devices[device] = devices.get(device, 0) + time
     return [
         (process, device)
@@ -152,7 +206,7 @@ def list_lanes(parts: Sequence[Part]) -> list[tuple[int, int]]:
     ]
 
 
-def select_rows(columns: Part, rows: NDArray[np.bool_]) -> Part:
+def _select_rows(columns: Part, rows: NDArray[np.bool_]) -> Part:
     """Return the rows of a mask; the same arrays where it chooses all."""
     if rows.all():  # one rank in the report: no copy of the columns
         return columns
@@ -160,29 +214,30 @@ def select_rows(columns: Part, rows: NDArray[np.bool_]) -> Part:
 
 
 def select_lane(parts: Sequence[Part], process: int, device: int) -> list[Part]:
-    """The operations of one process on one device, one set of columns for each kind."""
+    """The operations of one process (its number) on one device, a set of columns for each kind."""
     lane_parts = (
-        select_rows(part, (part["globalPid"] == process) & (part["deviceId"] == device))
+        _select_rows(part, (part["process"] == process) & (part["deviceId"] == device))
         for part in parts
     )
     return [{key: part[key] for key in OPS_COLUMNS if key in part} for part in lane_parts]
 
 
-def make_ops(lane_parts: Sequence[Part], calls: Calls) -> Ops:
+def make_ops(lane_parts: Sequence[Part]) -> Ops:
     """The operations of select_lane(), of all kinds, in time order; takes the columns out of it."""
-    start, end = (
-        np.concatenate([part.pop(key) for part in lane_parts]) for key in ("start", "end")
+    start, length = (
+        np.concatenate([part.pop(key) for part in lane_parts]) for key in ("start", "length")
     )
     sizes = [len(part["kind"]) for part in lane_parts]
-    order = time_order(start, end)
+    order = time_order(start, length)
 
     def column(key: str) -> Any:  # noqa: ANN401
         empty = SPARSE.get(key)
         if empty and not any(key in part for part in lane_parts):
             # One cell that stands for all, in place of 8 bytes for each operation.
             return np.broadcast_to(np.zeros((), empty), len(start))
+        kind = np.result_type(*(part[key] for part in lane_parts if key in part))
         cells = [
-            np.zeros(size, empty) if empty and key not in part else part.pop(key)
+            part.pop(key) if key in part else np.zeros(size, kind)
             for part, size in zip(lane_parts, sizes, strict=True)
         ]
         joined = np.concatenate(cells)
@@ -190,15 +245,15 @@ def make_ops(lane_parts: Sequence[Part], calls: Calls) -> Ops:
 
     return Ops(
         start=start if order is None else start[order],
-        end=end if order is None else end[order],
+        length=length if order is None else length[order],
         kind=column("kind"),
-        stream=narrow_column(column("streamId")),
-        name=narrow_column(column("name")),
+        stream=column("streamId"),
+        name=column("name"),
         bytes=column("bytes"),
         copy_kind=column("copy_kind"),
         pageable=column("pageable"),
-        full_name=narrow_column(column("full_name")),
-        call=Index(calls.correlation).places(column("correlationId")).astype(np.int64),
+        full_name=column("full_name"),
+        call=column("call"),
         graph_node=column("graph_node"),
         grid=column("grid"),
         blocks=column("blocks"),

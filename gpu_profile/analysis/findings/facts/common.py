@@ -15,6 +15,7 @@ from gpu_profile.analysis.activity.start_up import find_start_up_with_compilatio
 from gpu_profile.analysis.activity.states import RankStates, rank_states
 from gpu_profile.analysis.activity.steps import find_steps
 from gpu_profile.analysis.arrays.columns import encode_column
+from gpu_profile.analysis.arrays.intervals import PART
 from gpu_profile.analysis.arrays.types import IntArray
 from gpu_profile.analysis.findings.facts.host_times import HostTimes, measure_host_times
 from gpu_profile.analysis.findings.facts.idle_facts import IdleFacts, collect_idle_facts
@@ -75,24 +76,24 @@ def collect_common_facts(
 def _collect_states(activity: Activity, offset_ns: int, record: HostRecord) -> RankStates:
     """The rank's states, with the compilations of its start-up that samples show."""
     states = rank_states(activity, offset_ns)
-    compilations = find_compilations(record.stacks, activity.calls.thread)
+    compilations = find_compilations(record.stacks, activity.calls.threads)
     if not compilations.total:
         return states
     return replace(states, start_up=find_start_up_with_compilations(activity, compilations))
 
 
 def _sum_kernels(activity: Activity) -> dict[str, KernelTime]:
-    ops = activity.ops
-    rows = np.flatnonzero((ops.kind == COMPUTE) & is_in_steady_part(activity, ops.start))
-    undisturbed = ~ops.union(COMMUNICATION).touches(ops.start[rows], ops.end[rows])
-    place, names = encode_column(ops.name[rows])
-    duration = ops.duration[rows]
-    sums = [
+    ops, communication = activity.ops, activity.ops.union(COMMUNICATION)
+    chosen = (ops.kind == COMPUTE) & is_in_steady_part(activity, ops.start)
+    sums: dict[int, IntArray] = {}
+    for first in range(0, len(chosen), PART):
+        rows = first + np.flatnonzero(chosen[first : first + PART])
+        start, end = ops.start[rows], ops.end[rows]
+        undisturbed = ~communication.touches(start, end)
+        place, names = encode_column(ops.name[rows])
+        weights = (None, end - start, undisturbed, (end - start) * undisturbed)
         # Exact: bincount sums in float64, whole numbers up to 2^53 ns, which is 104 days.
-        np.bincount(place, weights=weight, minlength=len(names)).astype(np.int64)
-        for weight in (None, duration, undisturbed, duration * undisturbed)
-    ]
-    return {
-        activity.names[name]: KernelTime(*map(int, row))
-        for name, row in zip(names.tolist(), zip(*sums, strict=True), strict=True)
-    }
+        parts = [np.bincount(place, weights=w, minlength=len(names)) for w in weights]
+        for name, row in zip(names.tolist(), np.stack(parts, 1).astype(np.int64), strict=True):
+            sums[name] = sums.get(name, 0) + row
+    return {activity.names[name]: KernelTime(*sums[name].tolist()) for name in sorted(sums)}

@@ -8,7 +8,7 @@ from gpu_profile.analysis.activity.activity import Activity
 from gpu_profile.analysis.activity.idle.blocking_calls import blocking_calls
 from gpu_profile.analysis.activity.idle.stalls import choose_stall, find_least_stall
 from gpu_profile.analysis.activity.steps import Steps
-from gpu_profile.analysis.arrays.intervals import Intervals
+from gpu_profile.analysis.arrays.intervals import PART, Intervals
 from gpu_profile.analysis.arrays.types import IntArray
 
 # A longer launch waits for space in the full launch queue: the host is far ahead.
@@ -51,20 +51,24 @@ def measure_host_times(activity: Activity, steps: Steps) -> HostTimes:
 
 def _find_silence(activity: Activity, blocked: Intervals, least: int) -> Intervals:
     """The pauses of at least `least` ns between the launches and the blocking calls (`blocked`)."""
-    calls = activity.calls
-    launches = np.flatnonzero(activity.asked & calls.longer_than(0))
-    if not len(launches):
+    calls, launches = activity.calls, activity.asked & activity.calls.longer_than(0)
+    if not launches.any():
         return _select_long(blocked.gaps(), least)
     # Few pauses between launches are long, so the blocking calls are taken out of those only.
-    first = blocked.start.min(initial=calls.start[launches[0]])
-    ends = np.empty(len(launches) + 1, np.int64)
-    ends[0], ends[1:] = first, calls.end[launches]
-    # Launches of several threads overlap: a pause begins behind the last of all that came before.
-    np.maximum.accumulate(ends, out=ends)
-    begins = np.empty_like(ends)
-    begins[:-1], begins[-1] = calls.start[launches], blocked.end.max(initial=ends[-1])
-    long = np.flatnonzero(begins - ends >= least)
-    return _select_long(Intervals(ends[long], begins[long]).minus(blocked), least)
+    last = int(blocked.start.min(initial=calls.start[np.argmax(launches)]))
+    begins, ends = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
+    for first in range(0, len(launches), PART):
+        rows = first + np.flatnonzero(launches[first : first + PART])
+        # Launches of several threads overlap: a pause begins behind the last of all before it.
+        reach = np.maximum.accumulate(np.r_[last, calls.end[rows]])
+        last = int(reach[-1])
+        long = np.flatnonzero(calls.start[rows] - reach[:-1] >= least)
+        begins.append(reach[long])
+        ends.append(calls.start[rows[long]])
+    begins.append(np.array([last]))
+    ends.append(np.array([blocked.end.max(initial=last)]))
+    pauses = Intervals(np.concatenate(begins), np.concatenate(ends))
+    return _select_long(_select_long(pauses, least).minus(blocked), least)
 
 
 def _select_long(pieces: Intervals, least: int) -> Intervals:

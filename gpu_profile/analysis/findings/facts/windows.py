@@ -46,7 +46,7 @@ def list_windows(activity: Activity) -> Windows:
 def list_host_windows(activity: Activity) -> Windows:
     """All of the host's calls first, then each step, until the host begins the next one."""
     steps, calls = find_steps(activity), activity.calls
-    first, last = calls.start.min(initial=0), calls.end.max(initial=1)
+    first, last = int(calls.start.min(initial=0)), calls.end.max(initial=1)
     ends = np.r_[steps.host_start[1:], steps.host_end[-1:]]
     return Windows(np.r_[first, steps.host_start], np.r_[last, ends])
 

@@ -66,7 +66,7 @@ def _compute_queue_depth(activity: Activity) -> IntArray:
     order = np.argsort(activity.launched, kind="stable")  # launches and ends mostly rise
     launched = activity.launched[order]
     rising = _count_up_to_each(launched)
-    rising -= np.searchsorted(np.sort(activity.ops.end, kind="stable"), launched, "right")
+    rising -= np.searchsorted(np.sort(activity.ops.end[:], kind="stable"), launched, "right")
     depth = np.empty_like(rising)
     depth[order] = rising
     return depth

@@ -62,9 +62,10 @@ def build_rank_graph(
 def _choose_ops(activity: Activity, window: Window) -> IntArray:
     """The operations launched in the window, and those launched before that ran in it."""
     launched = activity.launched
-    runs_in = (launched < window.begin) & (activity.ops.end > window.begin)
-    inside = (launched >= window.begin) & (launched < window.behind)
-    return np.flatnonzero(runs_in | inside)
+    chosen = (launched >= window.begin) & (launched < window.behind)
+    before = np.flatnonzero(launched < window.begin)
+    chosen[before[activity.ops.end[before] > window.begin]] = True
+    return np.flatnonzero(chosen)
 
 
 def _find_missing_waits(activity: Activity, database: Database, rows: IntArray) -> str:
@@ -122,7 +123,7 @@ class _Builder:
             self._number_links(raw.links),
             self._names.texts,
             self._places.texts,
-            threads=tuple(np.unique(self._activity.calls.thread[self._kept]).tolist()),
+            threads=tuple(np.unique(self._activity.calls.thread_of(self._kept)).tolist()),
             streams=tuple(np.unique(self._activity.ops.stream[self._rows]).tolist()),
             contradictions=raw.contradictions,
             begin=self._window.begin + self._offset,
@@ -150,7 +151,7 @@ class _Builder:
         # `place` is where the program was between the calls. At `start` a range may just have
         # begun.
         middle = np.where(before < start, (before + start) // 2, start)
-        thread = calls.thread[rows]
+        thread = calls.thread_of(rows)
         first = np.r_[True, thread[1:] != thread[:-1]][: len(rows)]
         middle = np.where(first, start, middle)
         return HostCalls(
@@ -174,7 +175,7 @@ class _Builder:
         return GpuOps(
             start=ops.start[rows] + self._offset,
             end=np.maximum(ops.end[rows], ops.start[rows] + 1) + self._offset,
-            bytes=ops.bytes[rows],
+            bytes=ops.bytes[rows].astype(np.int64),
             grid=ops.grid[rows].astype(np.int64),
             blocks=ops.blocks[rows].astype(np.int64),
             call=np.where(step >= 0, self._call_number[ops.call[rows]], np.int32(NONE)),

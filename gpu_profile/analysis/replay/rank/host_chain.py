@@ -63,7 +63,7 @@ def chain_calls(activity: Activity, window: Window) -> HostChain:
     """The calls of the window, thread by thread."""
     calls = activity.calls
     first, behind = np.searchsorted(calls.start, (window.begin, window.behind)).tolist()
-    rows = first + np.flatnonzero(is_among(calls.thread[first:behind], activity.launchers))
+    rows = first + np.flatnonzero(is_among(calls.thread[first:behind], activity.launching))
     rows = rows[np.argsort(calls.thread[rows], kind="stable")]
     is_first = _mark_first(calls.thread[rows])
     group = np.cumsum(is_first) - 1

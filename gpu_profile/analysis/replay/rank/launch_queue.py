@@ -83,9 +83,19 @@ def _find_full(
     chosen = np.flatnonzero((returned - start > LONG_CALL_NS) & is_behind)
     source, returned = rows[oldest[chosen]], returned[chosen]
     after = returned - ends[oldest[chosen]]
-    by_end = np.argsort(activity.ops.end, kind="stable")
-    last = by_end[np.searchsorted(activity.ops.end[by_end], returned, "right") - 1]
+    last = _find_last_ended(activity, returned)
     is_freed = returned - activity.ops.end[last] < RETURN_NS
     source = np.where(((after < 0) | (after > LONG_CALL_NS)) & is_freed, last, source)
     holds = activity.ops.end[source] <= returned
     return source[holds], call[chosen][holds], np.arange(np.count_nonzero(holds))
+
+
+def _find_last_ended(activity: Activity, time: IntArray) -> IntArray:
+    """The operation of any stream that ended last before each time."""
+    if not len(time):
+        return np.empty(0, np.int64)
+    # An operation that runs longer than all these times is not sought.
+    near = np.flatnonzero(activity.ops.start <= time.max())
+    ends = activity.ops.end[near]
+    order = np.argsort(ends, kind="stable")
+    return near[order[np.searchsorted(ends[order], time, "right") - 1]]

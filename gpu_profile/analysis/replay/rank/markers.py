@@ -13,8 +13,8 @@ from typing import NamedTuple
 import numpy as np
 
 from gpu_profile.analysis.activity.activity import SYNC_NAME, Activity
-from gpu_profile.analysis.arrays.columns import Index, list_distinct
-from gpu_profile.analysis.arrays.types import Flags, IntArray
+from gpu_profile.analysis.arrays.columns import list_distinct
+from gpu_profile.analysis.arrays.types import IntArray
 from gpu_profile.analysis.store.database import Columns, Database
 from gpu_profile.analysis.store.schema import CUDA_EVENT, SYNCHRONIZATION, process_of
 
@@ -149,9 +149,9 @@ def _find_front(
 def _list_markers(
     activity: Activity, database: Database, order: StreamOrder, since: int, until: int
 ) -> Iterator[Marker]:
-    index, calls = Index(activity.calls.correlation), activity.calls
-    inside = (calls.start >= since) & (calls.start < until)
-    events = _load_rows(database, CUDA_EVENT, activity, index, inside)
+    calls = activity.calls
+    inside = slice(*np.searchsorted(calls.start, (since, until)).tolist())
+    events = _load_rows(database, CUDA_EVENT, activity, inside)
     keys = ("row", "streamId", "eventSyncId")
     of_event = zip(*(events[key].tolist() for key in keys), strict=True)
     for row, stream, event in of_event:
@@ -159,7 +159,7 @@ def _list_markers(
     waits, blocks, of_events = (
         calls.match_names(activity.names, name) for name in (WAIT_NAME, SYNC_NAME, EVENT_NAME)
     )
-    rows, listed = _load_rows(database, SYNCHRONIZATION, activity, index, inside), set[int]()
+    rows, listed = _load_rows(database, SYNCHRONIZATION, activity, inside), set[int]()
     of_sync = zip(*(rows[key].tolist() for key in keys), strict=True)
     for row, stream, event in of_sync:
         if waits[row] or blocks[row]:
@@ -167,7 +167,8 @@ def _list_markers(
             kind = WAIT if waits[row] else BLOCK
             of = event if waits[row] or of_events[row] else NO_EVENT
             yield Marker(int(calls.start[row]), kind, stream, of, row)
-    yield from _list_unlisted(activity, order, np.flatnonzero(blocks & inside), listed)
+    blocking = inside.start + np.flatnonzero(blocks[inside])
+    yield from _list_unlisted(activity, order, blocking, listed)
 
 
 def _list_unlisted(
@@ -186,18 +187,18 @@ def _list_unlisted(
             yield Marker(when, BLOCK, ALL_STREAMS, NO_EVENT, row)
 
 
-def _load_rows(
-    database: Database, table: str, activity: Activity, index: Index, inside: Flags
-) -> Columns:
+def _load_rows(database: Database, table: str, activity: Activity, inside: slice) -> Columns:
     """The rows of this process and device whose calls are `inside`; `row` is that in
     Activity.calls.
     """
-    columns = ("correlationId", "streamId?", "eventSyncId?", "deviceId?", "globalPid")
-    rows = database.load(table, *columns, sort=False)
-    row = index.places(rows["correlationId"]).astype(np.int64)
-    chosen = (process_of(rows["globalPid"]) == activity.process) & (row >= 0)
-    chosen &= np.append(inside, False)[row]  # a row of NONE (-1) takes the last cell
+    columns = ("streamId?", "eventSyncId?", "deviceId?", "globalPid")
+    rows, row = database.load(table, *columns, sort=False), activity.marker_calls[table]
+    chosen = process_of(rows["globalPid"]) == activity.process
+    chosen &= (row >= inside.start) & (row < inside.stop)
     if len(list_distinct(rows["deviceId"][chosen])) > 1:
         chosen &= rows["deviceId"] == activity.device
     picks = np.flatnonzero(chosen)
-    return {**{name: values[picks] for name, values in rows.items()}, "row": row[picks]}
+    return {
+        **{name: values[picks] for name, values in rows.items()},
+        "row": row[picks].astype(np.int64),
+    }

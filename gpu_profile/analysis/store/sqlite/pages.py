@@ -22,7 +22,7 @@ from pathlib import Path
 
 import numpy as np
 
-from gpu_profile.analysis.arrays.columns import fits_narrow, is_among, narrow_column
+from gpu_profile.analysis.arrays.columns import is_among
 from gpu_profile.analysis.arrays.types import IntArray
 from gpu_profile.analysis.store import threads
 from gpu_profile.analysis.store.schema import subtract
@@ -47,6 +47,7 @@ DEEPEST = 20
 # The page with this byte of the file never belongs to a table:
 # https://www.sqlite.org/fileformat2.html#the_lock_byte_page
 LOCK_BYTE = 1 << 30
+Convert = Callable[[list[IntArray]], list[IntArray]]
 
 
 class PageReader:
@@ -79,19 +80,18 @@ class PageReader:
         root: int,
         columns: Sequence[tuple[int, ...]],
         only: Mapping[int, Iterable[int]],
-        narrow: Sequence[bool] = (),
+        convert: Convert = lambda arrays: arrays,
     ) -> list[IntArray]:
         """The columns, with rows in rowid order.
 
         A column is (index,) in the table, or (a, b) for the difference a - b. `only` keeps the
-        rows whose column (by index) holds one of the values. `narrow`: for each column whether its
-        cells take 4 bytes where all of them fit (narrow_column()).
+        rows whose column (by index) holds one of the values. `convert` makes other columns of those
+        of some rows, in several threads; they are as wide as those of any block.
         """
         blocks, decoded = self._plan(root, columns, only)
-        none = np.empty(0, np.int64)
-        empty = [narrow_column(none) if is_narrow else none for is_narrow in narrow]
-        with closing(threads.map_ahead(decoded, blocks)) as ahead:
-            return _join_parts(ahead, empty or [none] * len(columns), len(blocks))
+        none = convert([np.empty(0, np.int64)] * len(columns))
+        with closing(threads.map_ahead(lambda block: convert(decoded(block)), blocks)) as ahead:
+            return _join_parts(ahead, none, len(blocks))
 
     def parts(
         self, root: int, columns: Sequence[tuple[int, ...]], only: Mapping[int, Iterable[int]]
@@ -232,8 +232,8 @@ def _join_parts(
             reserve = (used + length) * max(2, count + 1 if not used else 2)
             arrays = [_extend_array(array[:used], reserve) for array in arrays]
         for column, values in enumerate(part):
-            if arrays[column].dtype != np.int64 and not fits_narrow(values):
-                arrays[column] = arrays[column].astype(np.int64)
+            wider = np.promote_types(arrays[column].dtype, values.dtype)
+            arrays[column] = arrays[column].astype(wider, copy=False)
             arrays[column][used : used + length] = values
         used += length
     return [array[:used] for array in arrays]

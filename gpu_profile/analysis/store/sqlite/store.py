@@ -10,13 +10,14 @@ from threading import RLock
 
 import numpy as np
 
+from gpu_profile.analysis.arrays.columns import narrow_column
 from gpu_profile.analysis.arrays.types import IntArray
 from gpu_profile.analysis.store.cells import Value, integers_of, refuse_cells
 from gpu_profile.analysis.store.files.gzip_file import MOST_BYTES, extract_gzip, make_folder
 from gpu_profile.analysis.store.schema import MISSING, subtract
 from gpu_profile.analysis.store.sqlite.file import SQLITE_ERRORS, check_file, make_damaged_error
 from gpu_profile.analysis.store.sqlite.page_cells import Damaged, Unsupported
-from gpu_profile.analysis.store.sqlite.pages import PageReader
+from gpu_profile.analysis.store.sqlite.pages import Convert, PageReader
 from gpu_profile.analysis.store.sqlite.text import LONGEST_TEXT, LONGEST_VALUE, make_decoder
 from gpu_profile.errors import ReportError
 
@@ -123,11 +124,30 @@ class SqliteStore:
         self, table: str, columns: Sequence[str], only: Mapping[str, Iterable[int]]
     ) -> list[IntArray]:
         """Integer columns, one array each, in the file's order; `a-b` is a difference."""
+        is_id = [name in IDS for name in columns]
+
+        def narrow(arrays: list[IntArray]) -> list[IntArray]:
+            pairs = zip(arrays, is_id, strict=True)
+            return [narrow_column(array) if narrows else array for array, narrows in pairs]
+
+        return self._read(table, columns, only, narrow)
+
+    def gather(self, table: str, columns: Sequence[str], convert: Convert) -> list[IntArray]:
+        """What `convert` makes of integers(), block by block in several threads."""
+        return self._read(table, columns, {}, convert)
+
+    def _read(
+        self,
+        table: str,
+        columns: Sequence[str],
+        only: Mapping[str, Iterable[int]],
+        convert: Convert,
+    ) -> list[IntArray]:
         self.check_table(table)
         try:
-            return self._from_pages(table, columns, only)
+            return self._pages.integers(*self._indexes(table, columns, only), convert)
         except Unsupported:
-            return self._from_sql(table, columns, only)
+            return convert(self._from_sql(table, columns, only))
         except Damaged as error:
             raise make_damaged_error(self.path, error) from error
 
@@ -145,12 +165,6 @@ class SqliteStore:
             yield [array[done:] for array in self._from_sql(table, columns, only)]
         except Damaged as error:
             raise make_damaged_error(self.path, error) from error
-
-    def _from_pages(
-        self, table: str, columns: Sequence[str], only: Mapping[str, Iterable[int]]
-    ) -> list[IntArray]:
-        narrow = [name in IDS for name in columns]
-        return self._pages.integers(*self._indexes(table, columns, only), narrow)
 
     def _indexes(
         self, table: str, columns: Sequence[str], only: Mapping[str, Iterable[int]]

@@ -68,7 +68,7 @@ def sum_steady_kernels(database: Database) -> int:
     for activity in activities_of(database, Scope()):
         steps, ops = find_steps(activity), activity.ops
         first = steps.start[first_steady(steps.end - steps.start)]
-        waits_on = (ops.kind == COMMUNICATION) & (ops.end > steps.end[-1])
+        waits_on = (ops.kind == COMMUNICATION) & (ops.end[:] > steps.end[-1])
         kernels = ((ops.kind == COMPUTE) | (ops.kind == COMMUNICATION)) & ~waits_on
         total += int(ops.duration[kernels & (ops.start >= first)].sum())
     return total

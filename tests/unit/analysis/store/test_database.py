@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from gpu_profile.analysis.arrays.columns import narrow_column
 from gpu_profile.analysis.store import database as database_module
 from gpu_profile.analysis.store.database import MISSING, Database
 from gpu_profile.analysis.store.schema import KERNEL, NVTX, RUNTIME, pid_of, process_of, tid_of
@@ -49,7 +50,7 @@ def test_pages_and_sql_agree_on_every_integer_column(plain: Path) -> None:
     for table, columns in store.tables.items():
         for column in columns:
             try:
-                ours = store._from_pages(table, [column], {})
+                ours = store._pages.integers(*store._indexes(table, [column], {}))
             except Unsupported:
                 continue
             assert np.array_equal(ours[0], store._from_sql(table, [column], {})[0])
@@ -82,7 +83,9 @@ def test_pages_hold_every_width_of_integer(
     connection.close()
     (found,) = reader(path).integers(rootpage(path, "t"), [(1,)], {})
     assert found.tolist() == [MISSING if value is None else value for value in values]
-    (narrow,) = reader(path).integers(rootpage(path, "t"), [(1,)], {}, [True])
+    (narrow,) = reader(path).integers(
+        rootpage(path, "t"), [(1,)], {}, lambda arrays: [*map(narrow_column, arrays)]
+    )
     assert narrow.tolist() == found.tolist()
     assert narrow.itemsize == (4 if max(map(abs, found.tolist())) < 2**29 else 8)
 

@@ -80,7 +80,7 @@ def _find_proven(activity: Activity, database: Database) -> Intervals:
     start = [ranges.start[rows], np.array([mark.start for mark in marks], np.int64)]
     end = [ranges.end[rows], np.array([mark.end for mark in marks], np.int64)]
     for stacks in load_stacks(database):
-        sampled = find_compilations(stacks, activity.calls.thread)
+        sampled = find_compilations(stacks, activity.calls.threads)
         start.append(sampled.start)
         end.append(sampled.end)
     return Intervals.union(np.concatenate(start), np.concatenate(end))

@@ -65,7 +65,7 @@ def _mark_rows(activity: Activity, is_tiny: Flags) -> Flags:
     has_call = call != NO_CALL
     single = _launch_once(activity, has_call) & _launch_once(activity, has_call & is_tiny)
     in_row = np.zeros(len(calls.start) + 1, bool)  # the last cell is of NO_CALL (-1)
-    for thread in activity.launchers:
+    for thread in activity.launching:
         launches = np.flatnonzero(activity.asked & (calls.thread == thread))
         in_row[launches] = mark_runs(single[launches], np.zeros(len(launches), np.int8))
     return in_row[call]

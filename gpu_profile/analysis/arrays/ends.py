@@ -1,0 +1,37 @@
+"""The ends of many intervals, kept as lengths, which fit into 4 bytes each."""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gpu_profile.analysis.arrays.types import Flags, IntArray
+
+Lengths = NDArray[np.integer[Any]]
+PART = 1 << 16
+
+
+class Ends:
+    """The ends of intervals, of which an index takes those of some rows; [:] takes all."""
+
+    def __init__(self, start: IntArray, length: Lengths) -> None:
+        self._start, self._length = start, length
+
+    def __getitem__(self, rows: Lengths | Flags | slice) -> IntArray:
+        return np.asarray(self._start[rows] + self._length[rows], np.int64)
+
+    def __len__(self) -> int:
+        return len(self._start)
+
+    def max(self, initial: int | None = None) -> int:
+        """The last end; `initial` if there is none, or if that is later."""
+        parts = range(0, len(self._start), PART)
+        lasts = [int(self[first : first + PART].max()) for first in parts]
+        return max(lasts if initial is None else [initial, *lasts])
+
+
+def measure_lengths(start: IntArray, end: IntArray) -> Lengths:
+    """end - start, in 4 bytes each where no end is missing or before its start."""
+    length: IntArray = end - start
+    fits = length.min(initial=0) >= 0 and length.max(initial=0) < 1 << 32
+    return length.astype(np.uint32) if fits else length
