@@ -1,8 +1,9 @@
 """End a rank's recording where the program's marks ask for it. Python 3.8, stdlib only.
 
 The marks (annotate/gpu_profile_marks/ending.py) connect to a socket where their last step has
-ended, send `end 59` and wait for an `s`: nothing more is recorded. A `w` follows once nsys has made
-its report. The connection breaks if this process is killed, so that the program goes on.
+ended, send `end step 59`, or `end forward 59`, and wait for an `s`: nothing more is recorded. A `w`
+follows once nsys has made its report. The connection breaks if this process is killed, so that the
+program goes on.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 
     from nsys_session import Session
 
-_REQUEST = re.compile(rb"end (\d{1,9})\n")
+_REQUEST = re.compile(rb"end (step|forward) (\d{1,9})\n")
 
 
 class RecordingEnd:
@@ -43,7 +44,7 @@ class RecordingEnd:
         self._completed = threading.Event()
         self._failure = ""
         self._worker = threading.Thread(target=self._end, args=(session,), daemon=True)
-        self.last_step = -1
+        self._last = ""
 
     @contextlib.contextmanager
     def watched(self) -> Iterator[None]:
@@ -91,7 +92,7 @@ class RecordingEnd:
             if match is None:
                 return
             if self._ending.acquire(blocking=False):
-                self.last_step = int(match[1])
+                self._last = f"{match[1].decode()} {match[2].decode()}"
                 self._worker.start()
             self._collected.wait()
             line.sendall(b"f" if self._failure else b"s")
@@ -110,5 +111,5 @@ class RecordingEnd:
                 self.at_report()
             except OSError as error:  # such as a full disk
                 say(f"{who}: its report is left for the end: {error.strerror}")
-            say(f"{who}: the recording ended behind step {self.last_step}; the program goes on")
+            say(f"{who}: the recording ended behind {self._last}; the program goes on")
         self._completed.set()

@@ -10,7 +10,13 @@ from gpu_profile import files
 from gpu_profile.errors import SettingsError
 from gpu_profile.printable import name_program
 from gpu_profile.runs.record import OUTPUT_FILE, ReportSummary, RunRecord, load_run
-from gpu_profile.runs.step_times import find_mean, find_times_file, leave_out_start, read_times
+from gpu_profile.runs.step_times import (
+    FORWARD,
+    find_mean,
+    find_times_file,
+    leave_out_start,
+    read_times,
+)
 
 _FEWEST = 3
 _ENOUGH = 10
@@ -22,11 +28,16 @@ loop of 567 calls on the host of an H200 (docs/accuracy.md)."""
 
 class PlainStep(NamedTuple):
     """A step (ms) that was not recorded, 0 where none is known. `callback_ns`: what nsys still
-    takes of each call of CUDA in it.
+    takes of each call of CUDA in it. `ratio`: of its time to that of the recorded step, where
+    forwards tell that alone; else 0.
     """
 
     ms: float = 0.0
     callback_ns: int = 0
+    ratio: float = 0.0
+
+    def find_ms(self, recorded_ms: float) -> float:
+        return self.ms or self.ratio * recorded_ms
 
 
 def step_times_ms(output: Iterable[str]) -> list[float]:
@@ -106,12 +117,24 @@ def find_plain_step(run: RunRecord) -> PlainStep:
 
     It is that of --baseline, which runs without nsys, else the mean of steps behind the recording.
     """
+    if any(report.step_unit == FORWARD for report in run.reports):
+        return _find_ratio(run)
     # A run of an older version has the median alone.
     baseline_ms = run.baseline.get("mean_ms", run.baseline.get("step_ms", 0.0))
     if baseline_ms:
         return PlainStep(baseline_ms)
     chosen = _choose_control(run)
     return PlainStep(chosen.control["ms"], CALLBACK_NS) if chosen else PlainStep()
+
+
+def _find_ratio(run: RunRecord) -> PlainStep:
+    if "step_ms" in run.baseline:
+        return PlainStep(ratio=run.baseline["step_ms"] / run.baseline["profiled_step_ms"])
+    chosen = _choose_control(run)
+    if not chosen or not chosen.control["recorded_ms"]:
+        return PlainStep()
+    ratio = chosen.control["ms"] / chosen.control["recorded_ms"]
+    return PlainStep(callback_ns=CALLBACK_NS, ratio=ratio)
 
 
 def _choose_control(run: RunRecord) -> ReportSummary | None:
@@ -137,7 +160,7 @@ def describe_control(directory: Path) -> tuple[str, ...]:
     except SettingsError:
         return ()
     if chosen := _choose_control(run):
-        return _describe_control(chosen.rank, chosen.control)
+        return _describe_control(chosen.rank, chosen.step_unit, chosen.control)
     return () if "step_ms" in run.baseline else _explain_missing(directory)
 
 
@@ -149,20 +172,22 @@ def _explain_missing(directory: Path) -> tuple[str, ...]:
     return (f"no step without the recording is known: {reason}; {advice}",) if reason else ()
 
 
-def _describe_control(rank: int, control: Mapping[str, float]) -> tuple[str, ...]:
+def _describe_control(rank: int, unit: str, control: Mapping[str, float]) -> tuple[str, ...]:
     line = (
-        f"by the clock of rank {rank}: {control['recorded_ms']:.2f} ms a step recorded,"
-        f" {control['ms']:.2f} ms in {control['count']:.0f} steps that were not recorded"
+        f"by the clock of rank {rank}: {control['recorded_ms']:.2f} ms a {unit} recorded,"
+        f" {control['ms']:.2f} ms in {control['count']:.0f} {unit}s that were not recorded"
     )
     if part := control.get("slow_part", 0.0):
-        line += f", with {100 * part:.0f} % of slow steps as recorded"
+        line += f", with {100 * part:.0f} % of slow {unit}s as recorded"
     slow = int(control.get("slow_step", 0))
     if not slow:
         return (line,)
     times = control["slow_ms"] / control["ms"]
     window = f"{max(0, slow - _AROUND)}:{slow + _AROUND}"
     again = name_program(f"`invoke profile --steps {window} -- …` records it")
-    return (line, f"step {slow} took {control['slow_ms']:.2f} ms, {times:.1f}x as long: {again}")
+    if unit == FORWARD:  # `--steps` counts steps of an optimizer
+        again = name_program("`invoke profile --whole -- …` records it")
+    return (line, f"{unit} {slow} took {control['slow_ms']:.2f} ms, {times:.1f}x as long: {again}")
 
 
 def find_plain_step_of(directory: Path) -> PlainStep:

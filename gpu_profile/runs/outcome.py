@@ -128,9 +128,9 @@ def format_phase(status: JobStatus) -> str:
 
 
 def describe_steps(report: ReportSummary) -> str:
-    """Return ", steps 0 to 59" of a report whose steps the program counted; otherwise ""."""
+    """Return ", steps 0 to 59" of a report whose steps or forwards the program counted, or ""."""
     begin, end = report.recorded_steps if len(report.recorded_steps) == 2 else (0, 0)
-    return f", steps {begin} to {end - 1}" if end > begin else ""
+    return f", {report.step_unit}s {begin} to {end - 1}" if end > begin else ""
 
 
 def describe_end(directory: Path, run: RunRecord) -> str:

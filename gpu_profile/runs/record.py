@@ -16,6 +16,7 @@ from gpu_profile.declared.launchers import is_launcher
 from gpu_profile.errors import ReportError, SettingsError
 from gpu_profile.job import Handle
 from gpu_profile.runs import job_note, owner, record_fields
+from gpu_profile.runs.step_times import STEP
 
 RUN_FILE = "run.json"
 OUTPUT_FILE = "output.log"
@@ -41,6 +42,8 @@ class ReportSummary:
     first_step: int = 0
     step_ms: tuple[float, ...] = ()
     """Milliseconds of steps around the recording's end from `first_step` on, recorded or not."""
+    step_unit: str = STEP
+    """"forward" where steps are forwards of a program without an optimizer."""
     control: Mapping[str, float] = field(default_factory=dict)
     """Steps that were not recorded, the fields of step_times.Control. Empty without any."""
 

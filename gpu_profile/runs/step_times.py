@@ -12,6 +12,7 @@ from gpu_profile.errors import ReportError
 from gpu_profile.runs.reports.report_files import strip_suffix
 
 ENDING = ".steps.json"
+STEP, FORWARD = "step", "forward"
 _MOST_BYTES = 1 << 21  # 100,000 steps, the most that the marks write, take 1 MB
 _MOST_STEPS = 200  # of 512 ranks these make 2 MB of run.json
 _BEHIND = 50  # of them, those behind the recording
@@ -47,12 +48,14 @@ class StepTimes:
     """Milliseconds of all steps by the program's clock.
 
     `recorded` is (20, 40) if the report holds steps 20 to 39. `control` is the first step behind
-    the end of nsys' work, None where there is none.
+    the end of nsys' work, None where there is none. `unit`: "forward" where these are forwards of a
+    program without an optimizer, of which a step of the report may hold several.
     """
 
     ms: tuple[float, ...]
     recorded: tuple[int, int]
     control: int | None = None
+    unit: str = STEP
 
     def excerpt(self) -> tuple[int, tuple[float, ...]]:
         """Return the number and times of the steps around the recording's end, at most 200."""
@@ -110,9 +113,10 @@ class StepTimes:
         if behind < 1 or self.find_control() is not None:
             return ""
         if self.control is None:
-            return f"the program ended {behind} steps behind it, while nsys made its report"
+            return f"the program ended {behind} {self.unit}s behind it, while nsys made its report"
         made = max(0, len(self.ms) - self.control)
-        return f"the program ended {made} steps behind nsys' work on its report, {_FEWEST} count"
+        steps = f"{made} {self.unit}s behind nsys' work on its report"
+        return f"the program ended {steps}, {_FEWEST} count"
 
     def _find_slow(self, behind: Sequence[float]) -> tuple[int, float]:
         """Return the slowest step's number and time; (0, 0) where it is not slow."""
@@ -168,9 +172,10 @@ def read_times(path: Path) -> StepTimes | None:
         # The marks of an older image say nothing: their recording ends in the step behind it.
         control = words.get("control", end + 1)
         control = None if control is None else int(control)
+        unit = FORWARD if words.get("unit") == FORWARD else STEP
     except (OSError, ReportError, ValueError, TypeError, KeyError, RecursionError):
         return None
     is_known = 0 <= begin <= end and (control is None or control >= end)
     if not is_known or not all(math.isfinite(ms) and ms >= 0 for ms in step_ms):
         return None
-    return StepTimes(ms=step_ms, recorded=(begin, end), control=control)
+    return StepTimes(ms=step_ms, recorded=(begin, end), control=control, unit=unit)

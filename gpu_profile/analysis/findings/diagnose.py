@@ -46,11 +46,13 @@ def judge_run(
     clock_error_ns: int = 0,
     control_ms: float = 0.0,
     callback_ns: int = 0,
+    control_ratio: float = 0.0,
     replay: Replay | str | None = None,
 ) -> Diagnosis:
     """Judge all ranks together. `clock_error_ns`: the residual error of the reports' clocks.
     `control_ms`: the step without the recording, 0 where it is not known; the profiler takes
-    `callback_ns` of each call in it. `replay`: of these, by replay_parts(), if the caller has it.
+    `callback_ns` of each call in it. `control_ratio`: of that step to the recorded one, where
+    nothing tells its length. `replay`: of these, by replay_parts(), if the caller has it.
     """
     facts = list(chain.from_iterable(part.ranks for part in parts))
     by_kind = make_views(facts, clock_error_ns)
@@ -62,6 +64,8 @@ def judge_run(
     judged += [judge_undecided_kernels(alike), _note_missing_kernels(alike)]
     judged += [rule.judge_reports(by_kind[rule.kind], reports) for rule in RULES.values()]
     replay = replay_parts(parts, clock_error_ns) if replay is None else replay
+    if control_ratio and not isinstance(replay, str):
+        control_ms = control_ms or control_ratio * replay.step_ms
     findings = _choose_findings(judged, by_kind, replay, control_ms)
     notes = list(chain.from_iterable(judgement.unjudged for judgement in judged))
     if views and not any(view.has_steps for view in views):

@@ -10,7 +10,7 @@ from gpu_profile import files
 from gpu_profile.errors import ReportError
 from gpu_profile.runs.record import OUTPUT_FILE, ReportSummary
 from gpu_profile.runs.reports.report_files import strip_suffix
-from gpu_profile.runs.step_times import read_step_times
+from gpu_profile.runs.step_times import STEP, read_step_times
 
 # The window's number is last: rank0.node1.2.nsys-rep. The host may be an IPv4 address.
 _FILE = re.compile(
@@ -99,6 +99,7 @@ def summarise_report(report: Report) -> ReportSummary:
         recorded_steps=times.recorded if times else (),
         first_step=first_step,
         step_ms=step_ms,
+        step_unit=times.unit if times else STEP,
         control=dataclasses.asdict(control) if control else {},
         file=report.path.name,
         rank=report.rank,

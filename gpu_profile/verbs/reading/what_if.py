@@ -47,7 +47,8 @@ def what_if(options: WhatIfOptions) -> None:
     control = find_control(choice, settings, options.control_ms)
     causes = _find_causes(options.remove, replay, parts, (error_ns, *control))
     removed = [replace(cause, text=f"without {cause.text}") for cause in causes]
-    answer = predict_changes(replay, [*removed, *faster], find_shadow(replay, *control))
+    shadow = find_shadow(replay, control.find_ms(replay.step_ms), control.callback_ns)
+    answer = predict_changes(replay, [*removed, *faster], shadow)
     if options.format == "json":
         print(json.dumps(answer.as_json(), indent=2))
     elif options.format == "text":
@@ -60,7 +61,7 @@ def _find_causes(
     names: Sequence[str],
     replay: Replay,
     parts: Sequence[DiagnosedReport],
-    known: tuple[int, float, int],
+    known: tuple[int, float, int, float],
 ) -> Iterator[Change]:
     """The change of each --remove: a finding's by its number, else a plan's by its text. `known`:
     the clocks' error and the control, as of judge_run(): they decide what a number names.

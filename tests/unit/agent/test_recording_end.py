@@ -14,7 +14,7 @@ ASKS = """
 import glob, os, socket
 line = socket.socket(socket.AF_UNIX)
 line.connect(os.environ["GPU_PROFILE_STEPS_END"])
-line.sendall(b"end 59\\n")
+line.sendall(b"end step 59\\n")
 print(line.recv(1), line.recv(1), len(glob.glob("out/*.nsys-rep")), flush=True)
 raise SystemExit(7)
 """

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from gpu_profile.runs import record
-from gpu_profile.runs.baseline import CALLBACK_NS, describe_control, find_plain_step
+from gpu_profile.runs.baseline import CALLBACK_NS, PlainStep, describe_control, find_plain_step
+from gpu_profile.runs.outcome import describe_steps
 from gpu_profile.runs.record import ReportSummary, RunRecord
 from gpu_profile.runs.step_times import Control, StepTimes, read_step_times
 
@@ -158,11 +159,11 @@ def test_the_control_of_a_run_is_its_baseline_else_that_of_the_last_rank(tmp_pat
     )  # fmt: skip
     run = RunRecord(id="r", launcher="host", command=(), reports=reports)
     record.save_run(run, tmp_path)
-    assert find_plain_step(run) == (213.0, CALLBACK_NS)
+    assert find_plain_step(run) == PlainStep(213.0, CALLBACK_NS)
     late = replace(reports[0], control={**reports[0].control, "first": 70})
-    assert find_plain_step(replace(run, reports=(late, reports[1]))) == (101.0, CALLBACK_NS)
+    assert find_plain_step(replace(run, reports=(late, reports[1]))).ms == 101.0
     few = replace(late, control={**late.control, "count": 3})
-    assert find_plain_step(replace(run, reports=(few, reports[1]))) == (213.0, CALLBACK_NS)
+    assert find_plain_step(replace(run, reports=(few, reports[1]))).ms == 213.0
     assert describe_control(tmp_path) == (
         "by the clock of rank 1: 404.00 ms a step recorded, 213.00 ms in 40 steps that were not"
         " recorded",
@@ -170,9 +171,35 @@ def test_the_control_of_a_run_is_its_baseline_else_that_of_the_last_rank(tmp_pat
     )
     record.save_run(replace(run, reports=reports[:1]), tmp_path)
     assert len(describe_control(tmp_path)) == 1
-    assert find_plain_step(replace(run, baseline={"step_ms": 7.0})) == (7.0, 0)
-    assert find_plain_step(replace(run, reports=())) == (0.0, 0)
+    assert find_plain_step(replace(run, baseline={"step_ms": 7.0})) == PlainStep(7.0)
+    assert find_plain_step(replace(run, reports=())) == PlainStep()
     assert describe_control(tmp_path / "absent") == ()
+
+
+def test_forwards_tell_how_much_shorter_a_step_is_without_the_recording(tmp_path: Path) -> None:
+    """A step of the report may hold several of them, or a part of one."""
+    report = write(tmp_path, facts([0, 40], [8.0] * 40 + [6.0] * 20, unit="forward"))
+    times = read_step_times(report)
+    assert times is not None
+    assert times.unit == "forward"
+    control = times.find_control()
+    assert control is not None
+    summary = ReportSummary(
+        file="a", rank=0, host="h", bytes=1, events={}, recorded_steps=(0, 40),
+        step_unit=times.unit, control=dataclasses.asdict(control),
+    )  # fmt: skip
+    run = RunRecord(id="r", launcher="host", command=(), reports=(summary,))
+    record.save_run(run, tmp_path)
+    assert find_plain_step(record.load_run(tmp_path)) == PlainStep(0.0, CALLBACK_NS, 0.75)
+    assert describe_steps(summary) == ", forwards 0 to 39"
+    assert describe_control(tmp_path) == (
+        "by the clock of rank 0: 8.00 ms a forward recorded, 6.00 ms in 19 forwards that were not"
+        " recorded",
+    )
+    baseline = {"step_ms": 3.0, "profiled_step_ms": 6.0, "ratio": 2.0, "mean_ms": 3.0}
+    plain = find_plain_step(replace(run, baseline=baseline))
+    assert (plain, plain.find_ms(30.0)) == (PlainStep(ratio=0.5), 15.0)
+    assert find_plain_step(replace(run, reports=(replace(summary, control={}),))) == PlainStep()
 
 
 @pytest.mark.parametrize(

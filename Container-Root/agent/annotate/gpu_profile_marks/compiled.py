@@ -16,7 +16,7 @@ from gpu_profile_marks.ranges import SWITCH
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from gpu_profile_marks.phases import StepMarks
+    from gpu_profile_marks.step_marks import StepMarks
 
 
 def mark_compiled_steps(

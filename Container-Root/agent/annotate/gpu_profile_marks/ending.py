@@ -97,7 +97,17 @@ class Ending:
         self._choose_end(number, steps.times_s)
         if not self.end or number < self.end:
             return False
-        self._end_recording(number)
+        self._end_recording(number, steps.unit)
+        return True
+
+    def forget_end(self) -> bool:
+        """Choose the end anew, as other steps begin. Returns whether nothing has ended yet."""
+        if self.recorded is not None:
+            return False
+        self.end = 0
+        for choice in (self._choice, self._choice.with_name(_SECOND_CHOICE)):
+            with contextlib.suppress(OSError):
+                choice.unlink()
         return True
 
     def _choose_end(self, number: int, times_s: list[float]) -> None:
@@ -133,7 +143,7 @@ class Ending:
         self._counter.tell_tracing(trace.has_begun)
         return True
 
-    def _end_recording(self, number: int) -> None:
+    def _end_recording(self, number: int, unit: str) -> None:
         """Have profile.py end the recording. It goes on where profile.py is gone."""
         if self._trace is not None:
             self._trace.stop()
@@ -148,7 +158,7 @@ class Ending:
             # `nsys stop` takes about a second. One that hangs must not hold the program for good.
             line.settimeout(_WAIT_S)
             _connect(line, address)
-            line.sendall(b"end %d\n" % (number - 1))
+            line.sendall(b"end %s %d\n" % (unit.encode(), number - 1))
             if line.recv(1) == b"s":  # stopped
                 self.recorded = (0, number)
                 call_at_end()

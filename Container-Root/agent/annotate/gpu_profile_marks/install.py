@@ -11,11 +11,13 @@ from gpu_profile_marks import modules, nvtx
 from gpu_profile_marks.backward import Backward
 from gpu_profile_marks.compiled import mark_compiled_steps
 from gpu_profile_marks.ending import AT_END, Ending
+from gpu_profile_marks.forwards import Forwards, watch_models
 from gpu_profile_marks.hooks import make_global_hook
 from gpu_profile_marks.owners import OwnerHooks, leave_hooks_to_python
-from gpu_profile_marks.phases import OptimizerMarks, StepMarks, mark_calls, watch_optimizers
+from gpu_profile_marks.phases import OptimizerMarks, mark_calls
 from gpu_profile_marks.ranges import SWITCH, Ranges
 from gpu_profile_marks.step_counter import open_wanted
+from gpu_profile_marks.step_marks import StepMarks, watch_optimizers
 from gpu_profile_marks.steps import Steps
 from gpu_profile_marks.torch_trace import Annotations, open_trace
 from gpu_profile_marks.variables import FILE, LEVEL
@@ -100,7 +102,9 @@ def _install(torch: Any, environ: Mapping[str, str], trace: TorchTrace | None) -
         owners.know_modules(torch.nn.modules.module)
         leave_hooks_to_python(torch)
     modules.set_marks(marks, compiling)
-    watch_optimizers(torch, owners.hook_owners if owners is not None else None)
+    if isinstance(window, Ending) and trace is None and not window.is_manual:
+        _count_forwards(torch, steps, window, owners)
+    watch_optimizers(torch, steps, owners.hook_owners if owners is not None else None)
     modules.mark_compiled(torch.nn.Module)
     of_optimizer = OptimizerMarks(steps, compiling)
     optimizers.register_optimizer_step_pre_hook(of_optimizer.before)
@@ -113,6 +117,17 @@ def _install(torch: Any, environ: Mapping[str, str], trace: TorchTrace | None) -
         _begin_with_cuda(torch, trace, window)
     atexit.register(_finish, steps, os.getpid())
     os.register_at_fork(after_in_child=_after_fork)
+
+
+def _count_forwards(
+    torch: Any,  # noqa: ANN401 - torch
+    steps: StepMarks,
+    ending: Ending,
+    owners: OwnerHooks | None,
+) -> None:
+    hook = owners.hook_called if owners is not None else None
+    steps.forwards = Forwards(torch, ending.forget_end, hook)
+    watch_models(torch, steps.forwards.add)
 
 
 def _begin_with_cuda(torch: Any, trace: TorchTrace, window: Window | Ending | None) -> None:  # noqa: ANN401 - torch

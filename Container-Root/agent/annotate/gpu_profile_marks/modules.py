@@ -45,9 +45,9 @@ _marks: ModuleMarks | None = None
 
 
 class ModuleMarks:
-    """The marks of forwards. `starts` is called before each forward of an outermost module."""
+    """The marks of forwards. `starts` is called with an outermost module before its forward."""
 
-    def __init__(self, starts: Callable[[], None]) -> None:
+    def __init__(self, starts: Callable[[Any], None]) -> None:
         self._starts = starts
         self._phase = make_mark("forward")
 
@@ -68,9 +68,9 @@ class ModuleMarks:
             thread.outermost = module
             self._begin(module)
 
-    def _begin(self, _module: Any) -> None:  # noqa: ANN401 - a torch.nn.Module
+    def _begin(self, module: Any) -> None:  # noqa: ANN401 - a torch.nn.Module
         """Begin the outermost forward."""
-        self._starts()
+        self._starts(module)
         RANGES.push(_FORWARD, self._phase)
 
     def leave(self, module: Any, _arguments: Any, _output: Any) -> None:  # noqa: ANN401 - torch
@@ -98,7 +98,7 @@ class EveryModuleMarks(ModuleMarks):
     tenth to a step of small modules.
     """
 
-    def __init__(self, starts: Callable[[], None], backward: Backward) -> None:
+    def __init__(self, starts: Callable[[Any], None], backward: Backward) -> None:
         super().__init__(starts)
         self._backward = backward
         self._names = Names()
@@ -137,7 +137,7 @@ class EveryModuleMarks(ModuleMarks):
     def _begin(self, module: Any) -> None:  # noqa: ANN401 - a torch.nn.Module
         # The marks may end in this call: then this forward is the last one with marks.
         is_over = self._is_over
-        self._starts()
+        self._starts(module)
         if not is_over:
             if self._names.find(module) is None:
                 self._names.name_tree(module)

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 _MOST_S = 1.0  # of all searches: a program may make an optimizer in each step
 _FEWEST_DEAD = 10_000  # modules that are kept in mind before the dead ones are dropped
-_MOST_MODULES = 64  # that get hooks for one optimizer
+_MOST_MODULES = 64  # that get hooks for one model
 
 
 class OwnerHooks:
@@ -75,12 +75,17 @@ class OwnerHooks:
         if not parameters:
             return
         modules = [module for find in self._known.values() if (module := find()) is not None]
-        roots = _find_roots(modules, parameters)
-        called = itertools.chain.from_iterable(map(self._list_called, roots))
-        for module in itertools.islice(called, _MOST_MODULES):
+        for root in _find_roots(modules, parameters):
+            self.hook_called(root)
+        self._left_s -= time.perf_counter() - began
+
+    def hook_called(self, root: Any) -> list[Any]:  # noqa: ANN401 - a torch.nn.Module
+        """Set hooks on a module, or on those in it that are called in its place. Returns those."""
+        called = list(itertools.islice(self._list_called(root), _MOST_MODULES))
+        for module in called:
             if not self._is_hooked(module):
                 self._hook(module)
-        self._left_s -= time.perf_counter() - began
+        return called
 
     def _list_called(self, module: Any) -> Iterator[Any]:  # noqa: ANN401 - a torch.nn.Module
         """Yield a module that has a forward, else those in it that have.

@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+STEP, FORWARD = "step", "forward"
+"""What is counted: steps, and forwards where no optimizer was made (forwards.py)."""
 _MOST_TIMES = 100_000
 _MOST_SEARCHES = 20  # for optimizers
 
@@ -22,6 +24,7 @@ class Steps:
 
     def __init__(self, clock: Callable[[], float] = time.perf_counter) -> None:
         self.number = -1
+        self.unit = STEP
         self.times_s: list[float] = []
         self._clock = clock
         self._began = 0.0
@@ -51,6 +54,10 @@ class Steps:
         self._called = set()
         self._forward_since = False
         return self.number
+
+    def begin_again(self) -> None:
+        """Forget what was counted: the program had not begun to train."""
+        self.number, self.unit, self.times_s = -1, STEP, []
 
     def leave_out(self) -> None:
         """Begin the open step's time again: its beginning held the start of the recording."""

@@ -17,7 +17,8 @@ _MOST_SHARE = 1 / 1000
 
 
 class TimesFile:
-    """The file `rank0.host.steps.json`: the milliseconds of each step, recorded or not.
+    """The file `rank0.host.steps.json`: the milliseconds of each step, recorded or not. `unit` is
+    "forward" where these are forwards.
 
     `path` may be empty: then nothing is written. `window`: the steps that --steps names.
     """
@@ -45,6 +46,7 @@ class TimesFile:
 
     def _write(self, steps: Steps, recorded: tuple[int, int] | None, control: int | None) -> None:
         facts = {
+            "unit": steps.unit,
             "steps": steps.made(),
             "window": list(self._window),
             "recorded": list(recorded or ()),

@@ -44,11 +44,16 @@ def make_profile_spec(
         ranks=parse_ranks(options.ranks),
         annotate=settings.annotate,
         steps=_parse_window(options),
-        whole=options.whole,
+        whole=options.whole or _is_server(options),
         record=_parse_record(options, launcher),
         nsys_args=split_words("--nsys-args", options.nsys_args),
         tool=next(tool for tool in TOOLS if tool == options.with_),
     )
+
+
+def _is_server(options: ProfileOptions) -> bool:
+    """Whether an engine is recorded from its start: its load comes behind its first forwards."""
+    return options.preset == "serve" and options.record == "start" and not options.steps
 
 
 def _parse_window(options: ProfileOptions) -> tuple[int, int] | None:

@@ -69,6 +69,9 @@ class Module:
 
     __call__ = _wrapped_call_impl
 
+    def eval(self):
+        return self
+
     def forward(self):
         return Tensor()
 
@@ -111,7 +114,12 @@ TRACER = {"set": lambda tracer: None}
 NUMBERS = {"next": itertools.count().__next__}
 __path__ = []
 compiler = _module("torch.compiler", is_compiling=lambda: False)
-cuda = _module("torch.cuda", is_initialized=lambda: False)
+CAPTURES = {"now": False}
+cuda = _module(
+    "torch.cuda",
+    is_initialized=lambda: False,
+    is_current_stream_capturing=lambda: CAPTURES["now"],
+)
 amp = _module("torch.amp", GradScaler=GradScaler)
 autograd = _module("torch.autograd", backward=backward)
 _C = types.SimpleNamespace(

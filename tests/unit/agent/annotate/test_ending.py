@@ -112,7 +112,7 @@ def test_the_program_waits_for_the_end_and_knows_when_the_report_is_there(
     thread = listener.answer(b"s")
     steps, ends = make_steps(ending, 0.2, STEPS + 3)
     thread.join()
-    assert (ends, listener.request) == ([STEPS], b"end %d\n" % (STEPS - 1))
+    assert (ends, listener.request) == ([STEPS], b"end step %d\n" % (STEPS - 1))
     assert calls == ["stopped"]
     assert listener.line is not None
     listener.line.sendall(b"w")

@@ -73,6 +73,13 @@ def test_without_a_control_what_launches_cost_has_a_range(collate: DiagnosedRepo
     )
 
 
+def test_a_control_of_forwards_is_a_part_of_the_recorded_step(collate: DiagnosedReport) -> None:
+    plan = judge_run([collate]).plan
+    assert isinstance(plan, Plan)
+    by_ratio = judge_run([collate], control_ratio=11.8 / plan.recorded_ms).to_json()
+    assert by_ratio == judge_run([collate], control_ms=11.8).to_json()
+
+
 def test_nothing_is_to_do_where_nothing_is_found() -> None:
     """CUDA graphs whose launches may be slow because they were recorded."""
     with Database.open(DATA / "h200-tables" / "graphs-by-graph.sqlite.gz") as database:

@@ -1,0 +1,89 @@
+"""Count the forwards of a program that trains nothing. Python 3.8, stdlib only.
+
+No optimizer tells its model there, but `model.eval()` does, which programs call before they use a
+model. A forward is no step of the report: it tells how much slower the profiler makes the program.
+"""
+
+from __future__ import annotations
+
+import weakref
+from typing import TYPE_CHECKING, Any
+
+from gpu_profile_marks.phases import in_file_of
+from gpu_profile_marks.ranges import SWITCH
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+_MOST_OTHERS = 250
+"""Forwards of other models between two of the counted one. A pipeline runs its text encoder once
+for an image, and its U-Net 20 to 100 times: the encoder is counted, as an image is the repetition.
+A model that ran in the warm-up alone is counted no longer."""
+_MOST_MODELS = 1000
+
+
+class Forwards:
+    """The models in evaluation, one of which is counted, until the process makes an optimizer."""
+
+    def __init__(
+        self,
+        torch: Any,  # noqa: ANN401 - torch
+        forget_end: Callable[[], bool],
+        hook: Callable[[Any], list[Any]] | None,
+    ) -> None:
+        """`hook` sets hooks on what is called of a model, and returns that; None where each module
+        has some. `forget_end`: of the recording.
+        """
+        self._forget_end = forget_end
+        self._capturing = torch.cuda.is_current_stream_capturing
+        self._hook = hook
+        self._models: dict[int, Any] = {}
+        self._counted = 0
+        self._others = 0
+        self.are_counted = True
+
+    def add(self, model: Any) -> None:  # noqa: ANN401 - a torch.nn.Module
+        if not self.are_counted or len(self._models) >= _MOST_MODELS:
+            return
+        for module in self._hook(model) if self._hook is not None else [model]:
+            self._models[id(module)] = weakref.ref(module)
+
+    def counts(self, model: Any) -> bool:  # noqa: ANN401 - a torch.nn.Module
+        """Return whether this forward counts. The program must not wait while it captures a graph,
+        as it does where the recording ends.
+        """
+        if not self._is_known(model):
+            return False
+        self._others += 1
+        if self._counted not in (0, id(model)) and self._others <= _MOST_OTHERS:
+            return False
+        if self._capturing():
+            return False
+        self._counted, self._others = id(model), 0
+        return True
+
+    def _is_known(self, model: Any) -> bool:  # noqa: ANN401 - a torch.nn.Module
+        find = self._models.get(id(model))
+        return self.are_counted and find is not None and find() is model
+
+    def end(self) -> bool:
+        """Count no more. Returns whether steps may be counted: a control is of one kind."""
+        self.are_counted = False
+        self._models.clear()
+        return not self._counted or self._forget_end()
+
+
+def watch_models(torch: Any, call: Callable[[Any], None]) -> None:  # noqa: ANN401 - torch
+    """Replace torch.nn.Module.eval by one that gives the module to `call`, too.
+
+    It calls `train(False)` on the parts, and so the module is the outermost one.
+    """
+    evaluate = torch.nn.Module.eval
+
+    def eval(module: Any) -> Any:  # noqa: ANN401 - torch's name
+        result = evaluate(module)
+        if SWITCH.is_alive():
+            SWITCH.guard(call, module)
+        return result
+
+    torch.nn.Module.eval = in_file_of(evaluate, eval)
