@@ -21,7 +21,7 @@ def describe_recorded_part(spec: ProfileSpec) -> str:
     if spec.whole or spec.annotate == "none":
         return "the program to its end"
     return (
-        f"{STEPS} steps (without an optimizer: forwards) of a program with marks, or {FEWER_STEPS}"
+        f"{STEPS} steps of a program with marks (forwards without an optimizer), or {FEWER_STEPS}"
         f" where they take over 5 s, and more until {STEADY_S} s are steady; a program without"
         " marks to its end"
     )

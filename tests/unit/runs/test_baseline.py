@@ -42,10 +42,10 @@ def test_the_control_of_a_baseline_is_its_mean_behind_the_start() -> None:
     plain = [900.0] * 20 + [*[10.0] * 9, 410.0] * 4
     found = baseline.compute_cost([*plain, 9000.0], [x + 1 for x in plain], 1.0, 9.0)
     run = RunRecord(id="a", launcher="host", command=("true",), baseline=found)
-    assert baseline.find_plain_step(run) == (50.0, 0)
+    assert baseline.find_plain_step(run) == baseline.PlainStep(50.0)
     older = {name: value for name, value in found.items() if name != "mean_ms"}
     run = RunRecord(id="a", launcher="host", command=("true",), baseline=older)
-    assert baseline.find_plain_step(run) == (found["step_ms"], 0)
+    assert baseline.find_plain_step(run) == baseline.PlainStep(found["step_ms"])
 
 
 def test_duration_counts_otherwise() -> None:

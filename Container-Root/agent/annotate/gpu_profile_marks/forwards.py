@@ -6,6 +6,7 @@ model. A forward is no step of the report: it tells how much slower the profiler
 
 from __future__ import annotations
 
+import threading
 import weakref
 from typing import TYPE_CHECKING, Any
 
@@ -73,17 +74,32 @@ class Forwards:
         return not self._counted or self._forget_end()
 
 
+class _Inside(threading.local):
+    """Whether this thread is in the call of the outermost module."""
+
+    model = False
+
+
+_INSIDE = _Inside()
+
+
 def watch_models(torch: Any, call: Callable[[Any], None]) -> None:  # noqa: ANN401 - torch
-    """Replace torch.nn.Module.eval by one that gives the module to `call`, too.
-
-    It calls `train(False)` on the parts, and so the module is the outermost one.
+    """Replace torch.nn.Module.train by one that gives a module to `call`, too, where it is called
+    with False, as by `eval`: models of transformers have an `eval` of their own. It calls itself
+    for the parts of a module.
     """
-    evaluate = torch.nn.Module.eval
+    switch = torch.nn.Module.train
 
-    def eval(module: Any) -> Any:  # noqa: ANN401 - torch's name
-        result = evaluate(module)
+    def train(module: Any, mode: bool = True) -> Any:  # noqa: ANN401, FBT - torch's name
+        if mode or _INSIDE.model:
+            return switch(module, mode)
+        _INSIDE.model = True
+        try:
+            result = switch(module, mode)
+        finally:
+            _INSIDE.model = False
         if SWITCH.is_alive():
             SWITCH.guard(call, module)
         return result
 
-    torch.nn.Module.eval = in_file_of(evaluate, eval)
+    torch.nn.Module.train = in_file_of(switch, train)

@@ -69,8 +69,13 @@ class Module:
 
     __call__ = _wrapped_call_impl
 
-    def eval(self):
+    def train(self, mode=True):
+        for module in self._modules.values():
+            module.train(mode)
         return self
+
+    def eval(self):
+        return self.train(False)
 
     def forward(self):
         return Tensor()

@@ -47,8 +47,21 @@ def test_forwards_of_a_model_in_evaluation_are_counted_and_end_the_recording(
     assert list_pushed(site) == ["forward"] * 20
 
 
+def test_only_the_model_itself_has_hooks(site: Path, tool: Path, tmp_path: Path) -> None:
+    """A model of transformers has an `eval` of its own, which calls `train`."""
+    code = (
+        "class Own(Net):\n    def eval(self): return self.train(False)\n"
+        "own = Own(); own.add_module('net', model); own.eval()\n"
+        "print(len(own._forward_hooks), len(model._forward_hooks))\n"
+        "for _ in range(3): own()"
+    )
+    done, facts = count(site, tool, tmp_path, code)
+    assert (done.stdout, done.stderr) == ("1 0\nwent on\n", "")
+    assert facts["steps"] == 2
+
+
 def test_forwards_without_an_evaluation_are_none(site: Path, tool: Path, tmp_path: Path) -> None:
-    done, facts = count(site, tool, tmp_path, "for _ in range(20): model()")
+    done, facts = count(site, tool, tmp_path, "model.train()\nfor _ in range(20): model()")
     assert (done.stderr, facts["steps"], facts["ms"]) == ("", 0, [])
 
 
