@@ -6,6 +6,7 @@ from itertools import chain
 from typing import Any, TypeVar
 
 from gpu_profile.analysis.activity.common_steps import common_steps, warm_up
+from gpu_profile.analysis.activity.health import ReportHealth
 from gpu_profile.analysis.activity.states import split_exposed
 from gpu_profile.analysis.findings.diagnosed_report import (
     DiagnosedReport,
@@ -18,7 +19,7 @@ from gpu_profile.analysis.findings.evidence.undecided_kernels import judge_undec
 from gpu_profile.analysis.findings.facts.rare_pauses import measure_pauses
 from gpu_profile.analysis.findings.facts.rare_steps import measure_portions
 from gpu_profile.analysis.findings.finding import Finding, Judgement, format_ranks
-from gpu_profile.analysis.findings.overview import overview
+from gpu_profile.analysis.findings.overview import Overview, overview
 from gpu_profile.analysis.findings.replayed_costs import (
     RareCauses,
     has_edit,
@@ -50,9 +51,9 @@ def judge_run(
     replay: Replay | str | None = None,
 ) -> Diagnosis:
     """Judge all ranks together. `clock_error_ns`: the residual error of the reports' clocks.
-    `control_ms`: the step without the recording, 0 where it is not known; the profiler takes
-    `callback_ns` of each call in it. `control_ratio`: of that step to the recorded one, where
-    nothing tells its length. `replay`: of these, by replay_parts(), if the caller has it.
+    `control_ms`: the step without the recording, 0 where it is not known, or `control_ratio` times
+    the recorded one; the profiler takes `callback_ns` of each call in it. `replay`: of these, by
+    replay_parts(), if the caller has it.
     """
     facts = list(chain.from_iterable(part.ranks for part in parts))
     by_kind = make_views(facts, clock_error_ns)
@@ -64,16 +65,12 @@ def judge_run(
     judged += [judge_undecided_kernels(alike), _note_missing_kernels(alike)]
     judged += [rule.judge_reports(by_kind[rule.kind], reports) for rule in RULES.values()]
     replay = replay_parts(parts, clock_error_ns) if replay is None else replay
-    if control_ratio and not isinstance(replay, str):
-        control_ms = control_ms or control_ratio * replay.step_ms
+    control_ms = control_ms or _take_part(replay, control_ratio)
     findings = _choose_findings(judged, by_kind, replay, control_ms)
     notes = list(chain.from_iterable(judgement.unjudged for judgement in judged))
     if views and not any(view.has_steps for view in views):
         findings, notes = _of_recording(findings, notes)
-    hosts = list(chain.from_iterable(part.hosts for part in parts))
-    others = list(chain.from_iterable(report.others for report in reports))
-    utc = next((part.utc for part in parts if part.utc), 0)
-    facts_of_run = overview(views, hosts, utc, others)
+    facts_of_run = _describe_run(parts, views, reports)
     notes += [f"single steps: {reason}" for reason in facts_of_run.no_steps]
     shadow = None if isinstance(replay, str) else find_shadow(replay, control_ms, callback_ns)
     left_out = _list_unfound(findings)
@@ -85,6 +82,19 @@ def judge_run(
     plan = _drop_items_without_findings(plan, named)
     diagnosis = Diagnosis(named, tuple(dict.fromkeys(notes)), facts_of_run, plan)
     return diagnosis.with_texts(_hide_secrets)
+
+
+def _describe_run(
+    parts: Sequence[DiagnosedReport], views: Sequence[RankView], reports: Sequence[ReportHealth]
+) -> Overview:
+    hosts = list(chain.from_iterable(part.hosts for part in parts))
+    others = list(chain.from_iterable(report.others for report in reports))
+    utc = next((part.utc for part in parts if part.utc), 0)
+    return overview(views, hosts, utc, others)
+
+
+def _take_part(replay: Replay | str, ratio: float) -> float:
+    return 0.0 if isinstance(replay, str) else ratio * replay.step_ms
 
 
 def _list_unfound(findings: Sequence[Finding]) -> tuple[Change, ...]:

@@ -64,10 +64,9 @@ def write_page(
     """Read the reports, by the `readers` that opened them, write the page, return its summary.
 
     `known`: facts of the run by name. `cost`: of tracing, of runs.baseline's describe_cost();
-    `control`: control_ms, callback_ns and control_ratio of judge_run(). `tell_findings` gets the
-    diagnosis. `drilled`: what ncu said of kernels, by name. Names and facts are redacted by
-    `redactor`. What cannot be read is named by `notify` and on the page; if nothing can, its error
-    is raised.
+    `control`: control_ms to control_ratio of judge_run(). `tell_findings` gets the diagnosis.
+    `drilled`: what ncu said of kernels, by name. Names and facts are redacted by `redactor`. What
+    cannot be read is named by `notify` and on the page; if nothing can, its error is raised.
     """
     readers, redactor = readers or Readers(), redactor or Redactor()
     answers = readers.read_again(sources, page_analyses(len(sources)), notify)

@@ -10,7 +10,8 @@ import functools
 import weakref
 from typing import TYPE_CHECKING, Any
 
-from gpu_profile_marks.phases import in_file_of, surround
+from gpu_profile_marks.hooks import in_file_of
+from gpu_profile_marks.phases import surround
 from gpu_profile_marks.ranges import SWITCH
 
 if TYPE_CHECKING:

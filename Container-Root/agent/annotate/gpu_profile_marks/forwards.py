@@ -10,7 +10,7 @@ import threading
 import weakref
 from typing import TYPE_CHECKING, Any
 
-from gpu_profile_marks.phases import in_file_of
+from gpu_profile_marks.hooks import in_file_of
 from gpu_profile_marks.ranges import SWITCH
 
 if TYPE_CHECKING:

@@ -1,8 +1,12 @@
-"""Hooks that torch.compile, torch.export and pickle leave alone. Python 3.8, stdlib only."""
+"""Hooks and wrappers that torch.compile, torch.export and pickle leave alone.
+
+Python 3.8, stdlib only.
+"""
 
 from __future__ import annotations
 
 import contextlib
+import functools
 from typing import TYPE_CHECKING, Any
 
 from gpu_profile_marks.ranges import SWITCH
@@ -74,3 +78,14 @@ def make_hook(torch: Any, call: Callable[..., None]) -> Hook:  # noqa: ANN401 - 
     file = torch.nn.Module.__call__.__code__.co_filename
     Hook.__call__.__code__ = Hook.__call__.__code__.replace(co_filename=file)
     return hook
+
+
+def in_file_of(call: Any, wrapper: Any) -> Any:  # noqa: ANN401 - functions
+    """Return the wrapper under the name and in the file of the function of torch that it calls.
+
+    torch.compile leaves frames of torch's files alone. A frame of our file would be one more to
+    trace, and one more graph break.
+    """
+    code = call.__code__
+    wrapper.__code__ = wrapper.__code__.replace(co_filename=code.co_filename, co_name=code.co_name)
+    return functools.wraps(call)(wrapper)

@@ -11,9 +11,8 @@ import time
 import weakref
 from typing import TYPE_CHECKING, Any
 
-from gpu_profile_marks.hooks import Hook, make_hook
+from gpu_profile_marks.hooks import Hook, in_file_of, make_hook
 from gpu_profile_marks.modules import after_forward, before_forward, is_compiling
-from gpu_profile_marks.phases import in_file_of
 from gpu_profile_marks.ranges import SWITCH
 
 if TYPE_CHECKING:

@@ -6,6 +6,7 @@ import functools
 from typing import TYPE_CHECKING, Any
 
 from gpu_profile_marks.groups import close_groups, open_groups
+from gpu_profile_marks.hooks import in_file_of
 from gpu_profile_marks.ranges import RANGES, SWITCH, make_mark
 
 if TYPE_CHECKING:
@@ -158,14 +159,3 @@ def _untraced(torch: Any) -> Callable[..., None]:  # noqa: ANN401 - torch
         SWITCH.guard(run, call, *args)
 
     return guarded
-
-
-def in_file_of(call: Any, wrapper: Any) -> Any:  # noqa: ANN401 - functions
-    """Return the wrapper under the name and in the file of the function of torch that it calls.
-
-    torch.compile leaves frames of torch's files alone. A frame of our file would be one more to
-    trace, and one more graph break.
-    """
-    code = call.__code__
-    wrapper.__code__ = wrapper.__code__.replace(co_filename=code.co_filename, co_name=code.co_name)
-    return functools.wraps(call)(wrapper)

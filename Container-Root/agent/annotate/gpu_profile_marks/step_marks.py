@@ -7,8 +7,8 @@ import threading
 import weakref
 from typing import TYPE_CHECKING, Any
 
+from gpu_profile_marks.hooks import in_file_of
 from gpu_profile_marks.nvtx import number
-from gpu_profile_marks.phases import in_file_of
 from gpu_profile_marks.ranges import RANGES, SWITCH, make_mark
 from gpu_profile_marks.steps import FORWARD
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from gpu_profile_marks.phases import in_file_of
+from gpu_profile_marks.hooks import in_file_of
 from gpu_profile_marks.ranges import SWITCH
 
 from gpu_profile_pauses.pause_marks import BETWEEN, COMPILATION, format_frame
