@@ -30,7 +30,7 @@ from gpu_profile.analysis.findings.rule import FindingRule
 from gpu_profile.analysis.findings.table import RULES
 from gpu_profile.analysis.findings.view import RankView, View
 from gpu_profile.analysis.replay.changes import Change
-from gpu_profile.analysis.replay.edits.causes import TINY_LAUNCHES
+from gpu_profile.analysis.replay.edits.causes import SMALL_GRIDS, TINY_LAUNCHES
 from gpu_profile.analysis.replay.plan import Plan, make_plan
 from gpu_profile.analysis.replay.run_replay import Replay
 from gpu_profile.analysis.replay.shadow import find_shadow
@@ -99,8 +99,9 @@ def _take_part(replay: Replay | str, ratio: float) -> float:
 
 def _list_unfound(findings: Sequence[Finding]) -> tuple[Change, ...]:
     """The bounds that no finding tells: a model's own tiny kernels are launches as all others."""
-    kinds = {finding.kind for finding in findings}
-    return () if kinds & {*TINY_LAUNCHES.kinds} else (TINY_LAUNCHES,)
+    kinds = {finding.kind for finding in findings if has_edit(finding)}
+    bounds = (TINY_LAUNCHES, SMALL_GRIDS)
+    return tuple(change for change in bounds if not kinds & {*change.kinds})
 
 
 def _drop_items_without_findings(plan: Plan | str, findings: Sequence[Finding]) -> Plan | str:

@@ -18,6 +18,7 @@ from gpu_profile.analysis.replay.edits.causes import (
     LEAST_SHARE,
     PAGEABLE_COPIES,
     PAUSES,
+    SMALL_GRIDS,
     TINY_LAUNCHES,
     TRANSFERS,
     UNEQUAL_COMPUTE,
@@ -153,7 +154,8 @@ def list_changes(graph: RunGraph) -> tuple[Change, ...]:
     """The changes that a plan tries, those that are least to do first."""
     waits = () if _waits_for_tokens(graph) else (WAITS,)
     copies = (FEW_COPIES,) if graph.is_engine else ()
-    first = (PAGEABLE_COPIES, ALLOCATIONS, *copies, *waits, use_tensor_cores())
+    kernels = (use_tensor_cores(), SMALL_GRIDS)
+    first = (PAGEABLE_COPIES, ALLOCATIONS, *copies, *waits, *kernels)
     engine = (MISSED_GRAPHS, DECODE_GAP, PROMPTS) if graph.is_engine else ()
     last = (PAUSES, TINY_LAUNCHES, LAUNCHES, TRANSFERS, remove_contention())
     return (*first, *_list_rank_changes(graph), *engine, *last)

@@ -1,5 +1,7 @@
-"""How much of a GPU its kernels use: means of the samples that fall into them."""
+"""How much of a GPU its kernels use: means of the samples that fall into them, and blocks."""
 
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -13,6 +15,8 @@ from gpu_profile.analysis.findings.rules.gpu.unused_gpu import (
 )
 from gpu_profile.analysis.store.database import Database
 from gpu_profile.analysis.tables.analysis import Scope
+from tests.reading import diagnose_reports
+from tests.unit.analysis.scenarios import Training
 from tests.unit.analysis.synthetic import MS, Rank, Recording, ranks_of
 
 GEMM, OTHER = "sm90_xmma_gemm_bf16_tn", "vectorized_elementwise_kernel"
@@ -79,3 +83,42 @@ def test_samples_of_another_gpu_or_of_its_clock_tell_nothing(
     add_samples(recording, name, gpu)
     assert use_of(recording, tmp_path) == NO_USE
     assert NO_USE.line() == ""
+
+
+FEW = "measure(float const*, float*)"
+
+
+def save_with_grids(training: Training, folder: Path, blocks: int) -> Path:
+    """The report on a GPU of 132 multiprocessors; FEW has so many blocks, all others 132."""
+    path = training.save(folder)
+    with closing(sqlite3.connect(path)) as database, database:
+        for side in ("gridX", "gridY", "gridZ"):
+            database.execute(
+                f"ALTER TABLE CUPTI_ACTIVITY_KIND_KERNEL ADD COLUMN {side} INT DEFAULT 1"
+            )
+        name = "(SELECT value FROM StringIds WHERE id = shortName)"
+        grid = f"CASE {name} WHEN '{FEW}' THEN {blocks} ELSE 132 END"
+        database.execute(f"UPDATE CUPTI_ACTIVITY_KIND_KERNEL SET gridX = {grid}")
+        database.execute("ALTER TABLE TARGET_INFO_GPU ADD COLUMN smCount INT DEFAULT 132")
+    return path
+
+
+@pytest.mark.parametrize("blocks", [8, 66])
+def test_a_long_kernel_of_few_blocks_is_named_with_what_more_blocks_gain(
+    blocks: int, tmp_path: Path
+) -> None:
+    """3 ms by 8 blocks on 132 multiprocessors: the ratio is 16.5, and half of it 8.25."""
+    training = Training(ranks=1, after=lambda rank: rank.kernel(3_000, FEW))
+    with Database.open(save_with_grids(training, tmp_path, blocks)) as database:
+        diagnosis = diagnose_reports(database)
+    if blocks == 66:
+        assert diagnosis.findings == ()
+        return
+    (finding,) = diagnosis.findings
+    assert (finding.kind, finding.ranks, finding.cause) == ("unused_gpu", (0,), "few_blocks")
+    assert finding.range_ms is not None
+    expected = [3 * (1 - 1 / times) for times in (8.25, 4.125, 16.5)]
+    assert [finding.replayed_ms, *finding.range_ms] == pytest.approx(expected, rel=0.01)
+    assert finding.evidence[0].endswith(f": {FEW} (8 blocks, 3000 us)")
+    assert not isinstance(diagnosis.plan, str)
+    assert [item.text for item in diagnosis.plan.items] == ["small grids"]

@@ -1,15 +1,18 @@
-"""The blocks of recorded kernels, and the GPU that they run on."""
+"""The blocks of recorded kernels, the GPU that they run on, and what more blocks would gain."""
 
 import numpy as np
 import pytest
 
-from gpu_profile.analysis.activity.activity import COMMUNICATION
+from gpu_profile.analysis.activity.activity import COMMUNICATION, COMPUTE, COPY
 from gpu_profile.analysis.activity.cached import activities_of
 from gpu_profile.analysis.activity.load.operations import GRID
+from gpu_profile.analysis.replay.edits.small_grids import spread_small_grids
 from gpu_profile.analysis.replay.rank.build_graph import build_rank_graph
 from gpu_profile.analysis.replay.rank.rank_graph import RankGraph
 from gpu_profile.analysis.store.schema import KERNEL
 from gpu_profile.analysis.tables.analysis import Scope
+from tests.unit.analysis.replay.small_runs import Call, Op, join, make_rank
+from tests.unit.analysis.replay.test_plan import predict_us
 from tests.unit.analysis.replay.test_recordings import open_program
 
 
@@ -31,3 +34,64 @@ def test_kernels_have_their_blocks_and_copies_none() -> None:
     assert np.array_equal(graph.ops.blocks > 0, is_kernel)
     assert 0 < is_kernel.sum() < len(is_kernel)
     assert graph.multiprocessors == 132
+
+
+def make_grids(blocks: int, length: int, beside: Op | None = None) -> RankGraph:
+    """Each step: a kernel of so many blocks and ns, and `beside` from its begin on, on a second
+    stream.
+    """
+    calls, ops = list[Call](), list[Op]()
+    for step in range(5):
+        begin, now = 30_000 * step, 200_000 + step * length
+        calls.append(Call(begin, begin + 1_000, step))
+        ops.append(Op(now, now + length, len(calls) - 1, step, blocks=blocks))
+        if beside:
+            calls.append(Call(begin + 1_000, begin + 2_000, step))
+            place = len(calls) - 1, step, beside.kind, 1, 0, beside.blocks
+            ops.append(Op(now + beside.start, now + beside.end, *place))
+    return make_rank(calls, ops)
+
+
+@pytest.mark.parametrize(
+    ("blocks", "length", "left_us"),
+    [(11, 120_000, 20), (33, 120_000, 60), (34, 120_000, 120), (0, 120_000, 120)],
+)
+def test_a_long_kernel_of_few_blocks_is_spread_over_the_gpu(
+    blocks: int, length: int, left_us: float
+) -> None:
+    """11 of 132 multiprocessors are a twelfth: half of that ratio is six times as fast. 34 are more
+    than a quarter, and 0 are not known.
+    """
+    graph, change = join(make_grids(blocks, length)), spread_small_grids()
+    assert predict_us(graph, change.apply) == left_us
+    assert change.bounds is not None
+    bounds = {11: (40, 10), 33: (120, 30)}.get(blocks, (120, 120))
+    assert tuple(predict_us(graph, bound) for bound in change.bounds) == bounds
+
+
+@pytest.mark.parametrize(("length", "left_us"), [(19_000, 19), (21_000, 5)])
+def test_a_short_kernel_stays_and_none_becomes_shorter_than_a_tiny_one(
+    length: int, left_us: float
+) -> None:
+    assert predict_us(join(make_grids(1, length)), spread_small_grids().apply) == left_us
+
+
+@pytest.mark.parametrize(
+    ("kind", "blocks", "end", "left_us"),
+    [
+        (COMPUTE, 132, 120_000, 120),
+        (COMPUTE, 0, 120_000, 120),
+        (COMMUNICATION, 110, 120_000, 120),
+        (COPY, 0, 20_000, 20),
+        (COMPUTE, 132, 60_000, 60),
+        (COMPUTE, 99, 40_000, 40),
+    ],
+)
+def test_kernels_of_other_streams_leave_less_room(
+    kind: int, blocks: int, end: int, left_us: float
+) -> None:
+    """Of 11 twelfths of the GPU that stay idle beside 11 blocks, others leave none or a part, and
+    take their own time. A copy leaves all.
+    """
+    graph = join(make_grids(11, 120_000, Op(0, end, 0, 0, kind, blocks=blocks)))
+    assert predict_us(graph, spread_small_grids().apply) == pytest.approx(left_us, abs=3)

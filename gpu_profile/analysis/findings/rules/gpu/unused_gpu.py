@@ -1,4 +1,6 @@
-"""Finding unused_gpu, by hardware metrics: no tensor cores in GEMMs, or kernels with few SMs."""
+"""Finding unused_gpu: long kernels of few blocks, or by hardware metrics no tensor cores in GEMMs
+and kernels with few SMs.
+"""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -11,9 +13,18 @@ from gpu_profile.analysis.activity.start_up import steady_window
 from gpu_profile.analysis.arrays.columns import is_among, list_distinct
 from gpu_profile.analysis.arrays.intervals import Intervals
 from gpu_profile.analysis.counters import gpu_metrics as metrics
+from gpu_profile.analysis.findings.evidence.small_grids import (
+    FEW_BLOCKS,
+    GridFacts,
+    judge_small_grids,
+    measure_gain,
+    measure_small_grids,
+)
 from gpu_profile.analysis.findings.finding import Finding, Judgement
 from gpu_profile.analysis.findings.rule import FindingRow, FindingRule
 from gpu_profile.analysis.findings.view import View
+from gpu_profile.analysis.replay.changes import Change
+from gpu_profile.analysis.replay.edits.causes import SMALL_GRIDS
 from gpu_profile.analysis.store.cells import integer
 from gpu_profile.analysis.store.database import Database
 from gpu_profile.analysis.store.records import read_records
@@ -60,6 +71,18 @@ class GpuUse:
 
 
 NO_USE = GpuUse({}, {})
+
+
+@dataclass(frozen=True, eq=False)
+class GpuFacts(GridFacts):
+    """What kernels use of one rank's GPU, by its metrics and by their blocks."""
+
+    use: GpuUse
+
+
+def collect_gpu_facts(activity: Activity, database: Database) -> GpuFacts:
+    """The facts of one rank."""
+    return GpuFacts(measure_small_grids(activity, database), measure_gpu_use(activity, database))
 
 
 def measure_gpu_use(activity: Activity, database: Database) -> GpuUse:
@@ -119,31 +142,32 @@ def _mean(metric: metrics.Metric, part: Intervals) -> float | None:
     return float(np.mean(values)) if len(values) >= FEWEST_SAMPLES else None
 
 
-def judge_unused_gpu(views: Sequence[View[GpuUse]]) -> Judgement:
-    """Judge the sampled hardware metrics; no findings without --gpu-metrics-devices."""
+def judge_unused_gpu(views: Sequence[View[GpuFacts]]) -> Judgement:
+    """Judge the blocks of kernels, and the hardware metrics where they were sampled."""
     tensor = [view for view in views if _gemms_without_tensor_cores(view)]
     small = [view for view in views if _few_sms(view)]
     causes = (("tensor_cores", tensor), ("few_sms", small))
-    return Judgement(tuple(_finding(cause, ranks) for cause, ranks in causes if ranks))
+    by_metrics = (_finding(cause, ranks) for cause, ranks in causes if ranks)
+    return Judgement((*judge_small_grids(views), *by_metrics))
 
 
-def _gemms_without_tensor_cores(view: View[GpuUse]) -> bool:
-    use = view.fact
+def _gemms_without_tensor_cores(view: View[GpuFacts]) -> bool:
+    use = view.fact.use
     active = use.gemm.get("tensor cores")
     return active is not None and active < TENSOR_PERCENT and use.gemm_share >= GEMM_SHARE
 
 
-def _few_sms(view: View[GpuUse]) -> bool:
-    active = view.fact.compute.get("SMs active")
+def _few_sms(view: View[GpuFacts]) -> bool:
+    active = view.fact.use.compute.get("SMs active")
     return active is not None and active < SM_PERCENT and view.share("compute") >= COMPUTE_SHARE
 
 
-def _finding(cause: str, views: Sequence[View[GpuUse]]) -> Finding:
+def _finding(cause: str, views: Sequence[View[GpuFacts]]) -> Finding:
     """A finding without a cost: the recording does not show how much faster kernels could be."""
     ranks = tuple(sorted({view.rank for view in views}))
     evidence = []
     for view in views[:4]:
-        use = view.fact
+        use = view.fact.use
         if cause == "tensor_cores":
             evidence.append(
                 f"rank {view.rank}: matrix multiplications are {100 * use.gemm_share:.0f} % of the "
@@ -154,12 +178,27 @@ def _finding(cause: str, views: Sequence[View[GpuUse]]) -> Finding:
     return Finding("unused_gpu", ranks, cause, tuple(evidence), advice)
 
 
+def _edit(finding: Finding) -> Change | None:
+    return SMALL_GRIDS if finding.cause == FEW_BLOCKS else None
+
+
 RULE = FindingRule(
     kind="unused_gpu",
     title="Unused GPU",
-    collect=measure_gpu_use,
+    collect=collect_gpu_facts,
     judge=judge_unused_gpu,
+    time_ms=lambda view, cause: measure_gain(view) if cause == FEW_BLOCKS else None,
+    edit=_edit,
     rows=(
+        FindingRow(
+            causes=(FEW_BLOCKS,),
+            when=(
+                "kernels over 20 us have blocks for a quarter of the GPU's multiprocessors or "
+                "fewer, and those of other streams leave the others idle. The gain is an estimate: "
+                "with blocks for four times as many, a kernel becomes twice as fast. Its range: a "
+                "quarter of that ratio, and all of it"
+            ),
+        ),
         FindingRow(
             causes=("tensor_cores",),
             when=(

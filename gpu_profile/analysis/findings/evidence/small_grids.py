@@ -1,0 +1,107 @@
+"""Finding: long kernels have fewer blocks than the GPU has multiprocessors."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from gpu_profile.analysis.activity.activity import Activity
+from gpu_profile.analysis.arrays.types import IntArray
+from gpu_profile.analysis.findings.facts.windows import is_in_steady_part, list_windows
+from gpu_profile.analysis.findings.finding import Finding
+from gpu_profile.analysis.findings.view import View
+from gpu_profile.analysis.replay.edits.small_grids import REACHED, find_small_grids
+from gpu_profile.analysis.store.database import Database
+from gpu_profile.analysis.store.target import count_multiprocessors
+from gpu_profile.formats.function_names import shorten_names
+
+FEW_BLOCKS = "few_blocks"
+ADVICE = (
+    "Give these kernels more blocks: split a row or a sum over several blocks, which join their "
+    "parts at the end; do what several launches do in one; or launch kernels that do not need each "
+    "other on several streams. A kernel of a library has a block for each row, sample or channel: "
+    "use a larger batch, another layout (channels_last) or two stages (the best of each part, then "
+    "the best of these)."
+)
+MOST_NAMES, NAME_WIDTH = 3, 60
+
+
+@dataclass(frozen=True, eq=False)
+class GridTimes:
+    """Long kernels of few blocks. `time` and `gain`: ns by window, and the most of it that more
+    blocks gain. `kernels`: ns and launches in the steady part, by short name and blocks.
+    """
+
+    time: IntArray
+    gain: IntArray
+    multiprocessors: int = 0
+    kernels: Mapping[tuple[str, int], tuple[int, int]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, eq=False)
+class GridFacts:
+    """What judge_small_grids() reads of a rank."""
+
+    grids: GridTimes
+
+
+def measure_small_grids(activity: Activity, database: Database) -> GridTimes:
+    """The long kernels of few blocks of one rank."""
+    ops, windows = activity.ops, list_windows(activity)
+    multiprocessors = count_multiprocessors(database, activity.gpu)
+    found = find_small_grids(ops, multiprocessors)
+    rows, duration = found.rows, ops.duration[found.rows]
+    gain = np.rint(duration * (1 - 1 / found.ratio)).astype(np.int64)
+    time, gains = (windows.sum(ops.start[rows], weight) for weight in (duration, gain))
+    steady = rows[is_in_steady_part(activity, ops.start[rows])]
+    return GridTimes(time, gains, multiprocessors, _sum_kernels(activity, steady))
+
+
+def _sum_kernels(activity: Activity, rows: IntArray) -> dict[tuple[str, int], tuple[int, int]]:
+    ops = activity.ops
+    keys = np.stack((ops.full_name[rows].astype(np.int64), ops.blocks[rows].astype(np.int64)))
+    distinct, place, count = np.unique(keys, axis=1, return_inverse=True, return_counts=True)
+    total = np.bincount(place.ravel(), weights=ops.duration[rows], minlength=len(count))
+    texts = [activity.names[code] for code in distinct[0].tolist()]
+    short = shorten_names(texts, NAME_WIDTH)
+    return {
+        (short[text], blocks): (int(ns), launches)
+        for text, blocks, ns, launches in zip(
+            texts, distinct[1].tolist(), total, count.tolist(), strict=True
+        )
+    }
+
+
+def measure_gain(view: View[GridFacts]) -> float:
+    """What more blocks can gain at the most, in ms a step."""
+    return view.mean(view.fact.grids.gain) / 1e6
+
+
+def judge_small_grids(views: Sequence[View[GridFacts]]) -> list[Finding]:
+    """Find ranks that spend time in long kernels of few blocks."""
+    slow = [view for view in views if view.is_costly(measure_gain(view))]
+    if not slow:
+        return []
+    ranks = tuple(sorted({view.rank for view in slow}))
+    worst = max(slow, key=measure_gain)
+    return [Finding("unused_gpu", ranks, FEW_BLOCKS, _list_evidence(worst), ADVICE)]
+
+
+def _list_evidence(view: View[GridFacts]) -> tuple[str, ...]:
+    fact = view.fact.grids
+    ms = view.mean(fact.time) / 1e6
+    ordered = sorted(fact.kernels, key=lambda key: (-fact.kernels[key][0], key))[:MOST_NAMES]
+    names = ", ".join(_describe_kernel(fact, key) for key in ordered)
+    speed_up = ms / max(ms - measure_gain(view), 1e-9)
+    return (
+        f"rank {view.rank}: {ms:.2f} of {view.step_ms:.2f} ms a step in kernels of few blocks on "
+        f"{fact.multiprocessors} multiprocessors: {names}",
+        f"rank {view.rank}: on those that no other kernel uses they are up to {speed_up:.1f} times "
+        f"as fast; the estimate takes {100 * REACHED:.0f} % of each one's ratio",
+    )
+
+
+def _describe_kernel(fact: GridTimes, key: tuple[str, int]) -> str:
+    (name, blocks), (ns, launches) = key, fact.kernels[key]
+    noun = "block" if blocks == 1 else "blocks"
+    return f"{name} ({blocks} {noun}, {ns / launches / 1e3:.0f} us)"

@@ -1,0 +1,110 @@
+"""The change in which long kernels of few blocks are spread over the GPU's multiprocessors."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gpu_profile.analysis.activity.activity import COMMUNICATION, COMPUTE
+from gpu_profile.analysis.arrays.memo import once_each
+from gpu_profile.analysis.arrays.types import Flags, IntArray
+from gpu_profile.analysis.replay.changes import Apply, Change, choose_ops
+from gpu_profile.analysis.replay.edits.tiny_kernels import NARROW_NS, TINY_NS
+from gpu_profile.analysis.replay.run.run_graph import RunGraph
+from gpu_profile.analysis.replay.weights import Weights
+
+Reals = NDArray[np.float64]
+
+LEAST_RATIO = 4.0
+"""A grid is small if the multiprocessors that it and all other kernels leave idle are three times
+its own or more."""
+REACHED = 0.5
+LEAST_REACHED = 0.25
+"""Of the ratio of the multiprocessors."""
+
+
+class _Kernels(Protocol):
+    """Operations sorted by start; `blocks` is 0 where it is not known."""
+
+    @property
+    def start(self) -> IntArray: ...
+    @property
+    def end(self) -> IntArray: ...
+    @property
+    def kind(self) -> NDArray[np.int8]: ...
+    @property
+    def blocks(self) -> IntArray: ...
+
+
+@dataclass(frozen=True, eq=False)
+class SmallGrids:
+    """Kernels over NARROW_NS that leave most of the GPU idle, by their `rows`. `ratio`: how many
+    times as many multiprocessors each could use, its own and those that no kernel uses beside it.
+    """
+
+    rows: IntArray
+    ratio: Reals
+
+
+def find_small_grids(ops: _Kernels, multiprocessors: int) -> SmallGrids:
+    """The small grids of one GPU, which has so many multiprocessors; 0 if that is not known."""
+    few = (ops.kind == COMPUTE) & (ops.blocks > 0) & (LEAST_RATIO * ops.blocks <= multiprocessors)
+    rows = np.flatnonzero(few & (ops.end - ops.start >= NARROW_NS))
+    if not len(rows):
+        return SmallGrids(rows, np.empty(0))
+    own = ops.blocks[rows] / multiprocessors
+    ratio = 1 + (1 - _measure_use(ops, rows, multiprocessors)) / own
+    chosen = ratio >= LEAST_RATIO
+    return SmallGrids(rows[chosen], ratio[chosen])
+
+
+def _measure_use(ops: _Kernels, rows: IntArray, multiprocessors: int) -> Reals:
+    """The part of the GPU (0 to 1) that all kernels use while each of these runs. One of unknown
+    blocks, such as a CUDA graph, uses all of it.
+    """
+    kernels = np.flatnonzero((ops.kind == COMPUTE) | (ops.kind == COMMUNICATION))
+    blocks = ops.blocks[kernels]
+    share = np.where(blocks > 0, np.minimum(blocks / multiprocessors, 1.0), 1.0)
+    edges = np.concatenate((ops.start[kernels], ops.end[kernels]))
+    order = np.argsort(edges, kind="stable")
+    edges = edges[order]
+    used = np.minimum(np.cumsum(np.concatenate((share, -share))[order]), 1.0)
+    area = np.concatenate(([0.0], np.cumsum(used[:-1] * np.diff(edges))))
+    begin, end = (np.searchsorted(edges, time) for time in (ops.start[rows], ops.end[rows]))
+    return np.asarray((area[end] - area[begin]) / (ops.end[rows] - ops.start[rows]), np.float64)
+
+
+def spread_small_grids(ranks: Sequence[int] = ()) -> Change:
+    """Kernels of few blocks have blocks for the multiprocessors that are idle beside them, and
+    become REACHED of the ratio as fast. The bounds are LEAST_REACHED and the ratio.
+    """
+    bounds = _spread(LEAST_REACHED, ranks), _spread(1.0, ranks)
+    return Change(
+        "small grids", _spread(REACHED, ranks), ("unused_gpu",), is_bound=True, bounds=bounds
+    )
+
+
+def _spread(reached: float, ranks: Sequence[int]) -> Apply:
+    def apply(graph: RunGraph, weights: Weights) -> Weights:
+        found = _find_of_run(graph)
+        chosen: Flags = choose_ops(graph, ranks)[found.rows]
+        rows, ratio = found.rows[chosen], found.ratio[chosen]
+        faster = np.maximum(weights.work[rows] / np.maximum(reached * ratio, 1.0), TINY_NS)
+        work = np.minimum(weights.work[rows], np.rint(faster).astype(np.int64))
+        return weights.with_work(rows, work)
+
+    return apply
+
+
+@once_each
+def _find_of_run(graph: RunGraph) -> SmallGrids:
+    """The small grids of all ranks, each on its own GPU."""
+    found = [
+        (number, find_small_grids(entry.ops, entry.multiprocessors))
+        for number, entry in enumerate(graph.ranks)
+    ]
+    first = np.searchsorted(graph.op_rank, np.arange(len(graph.ranks)))
+    rows = [grids.rows + first[number] for number, grids in found]
+    return SmallGrids(np.concatenate(rows), np.concatenate([grids.ratio for _, grids in found]))
