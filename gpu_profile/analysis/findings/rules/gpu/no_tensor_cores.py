@@ -35,7 +35,8 @@ HIDDEN = (
 )
 ADVICE = (
     'Let fp32 matrix products use the tensor cores: torch.set_float32_matmul_precision("high") and '
-    "torch.backends.cudnn.allow_tf32 = True (TF32), or torch.autocast with bfloat16."
+    "torch.backends.cudnn.allow_tf32 = True (TF32), or torch.autocast with bfloat16. Products that "
+    "are cast to fp32 (upcast_attention, .float()) can stay in 16 bits."
 )
 
 
@@ -141,7 +142,9 @@ RULE = FindingRule(
                 "matrix products have kernels that are named as fp32 without tensor cores, on a "
                 "GPU that multiplies TF32 more than twice as fast. The gain is an "
                 "estimate, at 70 % of the ratio of peak rates. Its range: products become twice as "
-                "fast, and as fast as that ratio. Depthwise convolutions are told apart"
+                "fast, and as fast as that ratio. Where a program in 16 bits casts both operands "
+                "and the result, the gain is that of 16 bits without casts. Depthwise convolutions "
+                "are told apart"
             ),
         ),
     ),

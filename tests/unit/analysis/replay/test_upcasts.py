@@ -1,0 +1,66 @@
+"""Products that a program in 16 bits computes in fp32, between casts."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from gpu_profile.analysis.replay.edits.tensor_cores import use_tensor_cores
+from gpu_profile.analysis.replay.run.run_graph import RunGraph
+from tests.unit.analysis.replay.small_runs import Call, Op, join, make_rank
+from tests.unit.analysis.replay.test_plan import predict_us
+
+HALF = "nvjet_sm90_tst_320x128_64x3_1x2_h_bz_coopB_TNT"
+SCALAR = "sm80_xmma_gemm_f32f32_f32f32_f32_tn_n_tilesize128x128x8_stage3_ffma_kernel__5x_cublas"
+UP = (
+    "void at::native::unrolled_elementwise_kernel<at::native::direct_copy_kernel_cuda(at::Tensor"
+    "IteratorBase &), at::native::memory::LoadWithCast<1>, at::native::memory::StoreWithCast<1>>()"
+)
+DOWN = "void at::native::vectorized_elementwise_kernel<8, at::native::bfloat16_copy_kernel_cuda>()"
+SOFTMAX = "void softmax_warp_forward<float, float, float, 10, false, false>(float *)"
+US = {HALF: 100, SCALAR: 1_000, UP: 60, DOWN: 180, SOFTMAX: 260}
+
+
+def make_attention(kernels: Sequence[str]) -> RunGraph:
+    """Each step: these kernels one after the other on an H200, launched far ahead."""
+    calls, ops, now = list[Call](), list[Op](), 1_000_000
+    for step in range(5):
+        for name in kernels:
+            calls.append(Call(1_000 * len(calls), 1_000 * len(calls) + 500, step))
+            ops.append(Op(now, now + 1_000 * US[name], len(calls) - 1, step))
+            now = ops[-1].end
+    rank = make_rank(calls, ops)
+    names = tuple(US)
+    codes = np.array([names.index(name) for name in kernels] * 5, np.int32)
+    host = replace(rank.calls, name=0 * rank.calls.name)
+    gpu = replace(rank.ops, name=codes)
+    return join(replace(rank, calls=host, ops=gpu, names=names, gpu="NVIDIA H200"))
+
+
+UPCAST = (HALF, UP, UP, SCALAR, SOFTMAX, DOWN, HALF)
+
+
+@pytest.mark.parametrize(
+    ("kernels", "least_us", "left_us", "most_us"),
+    [
+        (UPCAST, 1_260, 557, 398),
+        ((HALF, UP, SCALAR, SOFTMAX, DOWN, HALF), 1_200, 894, 836),
+        ((HALF, UP, UP, SCALAR, SOFTMAX, HALF), 1_080, 774, 716),
+        ((SCALAR, UP, UP, SCALAR, SOFTMAX, DOWN), 1_560, 947, 831),
+    ],
+    ids=["upcast", "one operand", "result stays", "a program in fp32"],
+)
+def test_products_between_casts_stay_in_16_bits(
+    kernels: Sequence[str], least_us: float, left_us: float, most_us: float
+) -> None:
+    """The peak of bfloat16 is 14.8 times that of fp32, and 70 % of it 10.3; that of TF32 is 7.4."""
+    graph, change = make_attention(kernels), use_tensor_cores()
+    assert change.bounds is not None
+    assert change.describe is not None
+    applied = (change.bounds[0], change.apply, change.bounds[1])
+    predicted = [predict_us(graph, each) for each in applied]
+    assert predicted == pytest.approx([least_us, left_us, most_us], rel=0.002)
+    told = change.describe(graph)
+    assert told.startswith("1 of these products a step") == (kernels == UPCAST)
+    assert ("0.30 ms" in told) == bool(told)
