@@ -53,27 +53,29 @@ def make_grids(blocks: int, length: int, beside: Op | None = None) -> RankGraph:
 
 
 @pytest.mark.parametrize(
-    ("blocks", "length", "left_us"),
-    [(11, 120_000, 20), (33, 120_000, 60), (34, 120_000, 120), (0, 120_000, 120)],
+    ("blocks", "left_us", "least_us", "most_us"),
+    [(11, 40, 100, 6.667), (33, 120, 240, 20), (34, 240, 240, 240), (0, 240, 240, 240)],
 )
 def test_a_long_kernel_of_few_blocks_is_spread_over_the_gpu(
-    blocks: int, length: int, left_us: float
+    blocks: int, left_us: float, least_us: float, most_us: float
 ) -> None:
     """11 of 132 multiprocessors are a twelfth: half of that ratio is six times as fast. 34 are more
     than a quarter, and 0 are not known.
     """
-    graph, change = join(make_grids(blocks, length)), spread_small_grids()
-    assert predict_us(graph, change.apply) == left_us
+    graph, change = join(make_grids(blocks, 240_000)), spread_small_grids()
     assert change.bounds is not None
-    bounds = {11: (40, 10), 33: (120, 30)}.get(blocks, (120, 120))
-    assert tuple(predict_us(graph, bound) for bound in change.bounds) == bounds
+    applied = (change.apply, *change.bounds)
+    assert [predict_us(graph, each) for each in applied] == [left_us, least_us, most_us]
 
 
-@pytest.mark.parametrize(("length", "left_us"), [(19_000, 19), (21_000, 5)])
-def test_a_short_kernel_stays_and_none_becomes_shorter_than_a_tiny_one(
-    length: int, left_us: float
+@pytest.mark.parametrize(("length", "left_us", "most_us"), [(19_000, 19, 19), (25_000, 20, 5)])
+def test_a_short_kernel_stays_and_none_becomes_shorter(
+    length: int, left_us: float, most_us: float
 ) -> None:
-    assert predict_us(join(make_grids(1, length)), spread_small_grids().apply) == left_us
+    graph, change = join(make_grids(1, length)), spread_small_grids()
+    assert change.bounds is not None
+    applied = (change.apply, change.bounds[1])
+    assert [predict_us(graph, each) for each in applied] == [left_us, most_us]
 
 
 @pytest.mark.parametrize(

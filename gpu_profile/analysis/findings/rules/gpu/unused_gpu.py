@@ -195,8 +195,8 @@ RULE = FindingRule(
             when=(
                 "kernels over 20 us have blocks for a quarter of the GPU's multiprocessors or "
                 "fewer, and those of other streams leave the others idle. The gain is an estimate: "
-                "with blocks for four times as many, a kernel becomes twice as fast. Its range: a "
-                "quarter of that ratio, and all of it"
+                "with four times as many multiprocessors, a kernel becomes twice as fast. Its "
+                "range: a fifth of that ratio, and three times as much"
             ),
         ),
         FindingRow(
