@@ -10,7 +10,7 @@ from gpu_profile.analysis.arrays.types import IntArray
 from gpu_profile.analysis.findings.facts.windows import is_in_steady_part, list_windows
 from gpu_profile.analysis.findings.finding import Finding
 from gpu_profile.analysis.findings.view import View
-from gpu_profile.analysis.replay.edits.small_grids import MOST_REACHED, find_small_grids
+from gpu_profile.analysis.replay.edits.small_grids import find_small_grids, limit_gains
 from gpu_profile.analysis.store.database import Database
 from gpu_profile.analysis.store.target import count_multiprocessors
 from gpu_profile.formats.function_names import shorten_names
@@ -51,7 +51,7 @@ def measure_small_grids(activity: Activity, database: Database) -> GridTimes:
     multiprocessors = count_multiprocessors(database, activity.gpu)
     found = find_small_grids(ops, multiprocessors)
     rows, duration = found.rows, ops.duration[found.rows]
-    gain = np.rint(duration * (1 - 1 / (MOST_REACHED * found.ratio))).astype(np.int64)
+    gain = limit_gains(duration, found.ratio)
     time, gains = (windows.sum(ops.start[rows], weight) for weight in (duration, gain))
     steady = rows[is_in_steady_part(activity, ops.start[rows])]
     return GridTimes(time, gains, multiprocessors, _sum_kernels(activity, steady))
@@ -96,8 +96,8 @@ def _list_evidence(view: View[GridFacts]) -> tuple[str, ...]:
         f"rank {view.rank}: {ms:.2f} of {view.step_ms:.2f} ms a step in kernels of few blocks on "
         f"{fact.multiprocessors} multiprocessors: {names}",
         "each could use its own and those that no other kernel uses beside it: the estimate makes "
-        "it half as many times as fast; its range is a fifth, and three times as many, as blocks "
-        "of one multiprocessor hide each other's waits",
+        "it half as many times as fast; its range is a fifth, but not over twice, and 3.5 times "
+        "as many, as blocks of one multiprocessor hide each other's waits",
     )
 
 

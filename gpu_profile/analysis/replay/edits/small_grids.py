@@ -20,12 +20,26 @@ Reals = NDArray[np.float64]
 LEAST_RATIO = 4.0
 """A grid is small if the multiprocessors that it and all other kernels leave idle are three times
 its own or more."""
-LEAST_REACHED, REACHED, MOST_REACHED = 0.2, 0.5, 3.0
+REACHED = 0.5
 """Of the ratio of the multiprocessors. 37 kernels of 1 to 32 blocks got more of them, or had a
 library's other way, on an H200 of 132: half of those over 0.2 ms reached 0.35 to 1.3 of it, the
 others 0.04 to 6, as several blocks of one multiprocessor hide each other's waits. Shorter ones
 reached less: a topk of one row became twice as fast in two stages. The gain by REACHED was within
-25 % for 24 of the 37."""
+25 % for 24 of the 37, and within the bounds for 34."""
+
+
+@dataclass(frozen=True)
+class _Reach:
+    """Kernels become `part` of the ratio as fast, at most `most` times, and take `least_ns`."""
+
+    part: float
+    most: float
+    least_ns: int
+
+
+_LEAST = _Reach(0.2, 2.0, NARROW_NS)
+_ESTIMATE = _Reach(REACHED, float("inf"), NARROW_NS)
+_MOST = _Reach(3.5, float("inf"), TINY_NS)
 
 
 class _Kernels(Protocol):
@@ -81,27 +95,30 @@ def _measure_use(ops: _Kernels, rows: IntArray, multiprocessors: int) -> Reals:
 
 def spread_small_grids(ranks: Sequence[int] = ()) -> Change:
     """Kernels of few blocks have blocks for the multiprocessors that are idle beside them, and
-    become REACHED of the ratio as fast, or NARROW_NS long. At the most they become tiny.
+    become REACHED of the ratio as fast, or NARROW_NS long.
     """
     return Change(
         "small grids",
-        _spread(REACHED, NARROW_NS, ranks),
+        _spread(_ESTIMATE, ranks),
         ("unused_gpu",),
         is_bound=True,
-        bounds=(
-            _spread(LEAST_REACHED, NARROW_NS, ranks),
-            _spread(MOST_REACHED, TINY_NS, ranks),
-        ),
+        bounds=(_spread(_LEAST, ranks), _spread(_MOST, ranks)),
     )
 
 
-def _spread(reached: float, least_ns: int, ranks: Sequence[int]) -> Apply:
+def limit_gains(duration: IntArray, ratio: Reals) -> IntArray:
+    """The most (ns) that more blocks gain of kernels with these ratios."""
+    return np.rint(duration * (1 - 1 / (_MOST.part * ratio))).astype(np.int64)
+
+
+def _spread(reach: _Reach, ranks: Sequence[int]) -> Apply:
     def apply(graph: RunGraph, weights: Weights) -> Weights:
         found = _find_of_run(graph)
         chosen: Flags = choose_ops(graph, ranks)[found.rows]
         rows, ratio = found.rows[chosen], found.ratio[chosen]
-        faster = np.maximum(weights.work[rows] / np.maximum(reached * ratio, 1.0), least_ns)
-        work = np.minimum(weights.work[rows], np.rint(faster).astype(np.int64))
+        before = weights.work[rows]
+        faster = before / np.clip(reach.part * ratio, 1.0, reach.most)
+        work = np.minimum(before, np.maximum(np.rint(faster).astype(np.int64), reach.least_ns))
         return weights.with_work(rows, work)
 
     return apply

@@ -52,15 +52,16 @@ def find_upcasts(graph: RunGraph) -> Upcasts:
     """The fp32 products between others in 16 bits, with a cast of each operand before the first of
     them and a cast behind the last.
     """
+    kinds = np.array([_find_kind(name) for name in graph.names], np.int8)
+    places = np.empty(0, np.int64)
+    if not {_SCALAR, _HALF, _CAST} <= {*kinds.tolist()}:
+        return Upcasts(places, places, places)
     rows = np.flatnonzero(choose_ops(graph) & (graph.ops.kind == COMPUTE))
     rows = rows[np.lexsort((graph.ops.start[rows], graph.ops.stream[rows]))]
-    kind = np.array([_find_kind(name) for name in graph.names], np.int8)[graph.ops.name[rows]]
-    parts = [
-        np.arange(first, behind) for first, behind in _list_parts(kind, graph.ops.stream[rows])
-    ]
-    places = np.concatenate([np.empty(0, np.int64), *parts])
-    by_kind = (rows[places[kind[places] == each]] for each in (_SCALAR, _CAST, _OTHER))
-    return Upcasts(*by_kind)
+    kind, stream = kinds[graph.ops.name[rows]], graph.ops.stream[rows]
+    parts = [np.arange(first, behind) for first, behind in _list_parts(kind, stream)]
+    places = np.concatenate([places, *parts])
+    return Upcasts(*(rows[places[kind[places] == each]] for each in (_SCALAR, _CAST, _OTHER)))
 
 
 def _list_parts(kind: NDArray[np.int8], stream: NDArray[np.int32]) -> Iterator[tuple[int, int]]:

@@ -117,7 +117,7 @@ def test_a_long_kernel_of_few_blocks_is_named_with_what_more_blocks_gain(
     (finding,) = diagnosis.findings
     assert (finding.kind, finding.ranks, finding.cause) == ("unused_gpu", (0,), "few_blocks")
     assert finding.range_ms is not None
-    expected = [3 * (1 - 1 / times) for times in (8.25, 3.3, 49.5)]
+    expected = [3 * (1 - 1 / times) for times in (8.25, 2, 57.75)]
     assert [finding.replayed_ms, *finding.range_ms] == pytest.approx(expected, rel=0.01)
     assert finding.evidence[0].endswith(f": {FEW} (8 blocks, 3000 us)")
     assert not isinstance(diagnosis.plan, str)

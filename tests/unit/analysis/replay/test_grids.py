@@ -54,7 +54,7 @@ def make_grids(blocks: int, length: int, beside: Op | None = None) -> RankGraph:
 
 @pytest.mark.parametrize(
     ("blocks", "left_us", "least_us", "most_us"),
-    [(11, 40, 100, 6.667), (33, 120, 240, 20), (34, 240, 240, 240), (0, 240, 240, 240)],
+    [(11, 40, 120, 5.714), (33, 120, 240, 17.143), (34, 240, 240, 240), (0, 240, 240, 240)],
 )
 def test_a_long_kernel_of_few_blocks_is_spread_over_the_gpu(
     blocks: int, left_us: float, least_us: float, most_us: float

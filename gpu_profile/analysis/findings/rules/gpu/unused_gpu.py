@@ -196,7 +196,8 @@ RULE = FindingRule(
                 "kernels over 20 us have blocks for a quarter of the GPU's multiprocessors or "
                 "fewer, and those of other streams leave the others idle. The gain is an estimate: "
                 "with four times as many multiprocessors, a kernel becomes twice as fast. Its "
-                "range: a fifth of that ratio, and three times as much"
+                "range: a fifth of that ratio, but not over twice as fast, and 3.5 times the "
+                "ratio"
             ),
         ),
         FindingRow(
