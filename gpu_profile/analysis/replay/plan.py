@@ -31,7 +31,7 @@ from gpu_profile.analysis.replay.edits.iterations import (
     FEW_COPIES,
     find_copying_calls,
 )
-from gpu_profile.analysis.replay.edits.tensor_cores import use_tensor_cores
+from gpu_profile.analysis.replay.edits.kernels.tensor_cores import use_tensor_cores
 from gpu_profile.analysis.replay.edits.tiny_kernels import launches_loops
 from gpu_profile.analysis.replay.run.run_graph import RunGraph
 from gpu_profile.analysis.replay.run_replay import Replay

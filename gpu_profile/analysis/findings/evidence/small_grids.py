@@ -10,7 +10,7 @@ from gpu_profile.analysis.arrays.types import IntArray
 from gpu_profile.analysis.findings.facts.windows import is_in_steady_part, list_windows
 from gpu_profile.analysis.findings.finding import Finding
 from gpu_profile.analysis.findings.view import View
-from gpu_profile.analysis.replay.edits.small_grids import find_small_grids, limit_gains
+from gpu_profile.analysis.replay.edits.kernels.small_grids import find_small_grids, limit_gains
 from gpu_profile.analysis.store.database import Database
 from gpu_profile.analysis.store.target import count_multiprocessors
 from gpu_profile.formats.function_names import shorten_names
@@ -49,8 +49,8 @@ def measure_small_grids(activity: Activity, database: Database) -> GridTimes:
     """The long kernels of few blocks of one rank."""
     ops, windows = activity.ops, list_windows(activity)
     multiprocessors = count_multiprocessors(database, activity.gpu)
-    found = find_small_grids(ops, multiprocessors)
-    rows, duration = found.rows, ops.duration[found.rows]
+    found = find_small_grids(ops, ops.length, multiprocessors)
+    rows, duration = found.rows, ops.length[found.rows].astype(np.int64)
     gain = limit_gains(duration, found.ratio)
     time, gains = (windows.sum(ops.start[rows], weight) for weight in (duration, gain))
     steady = rows[is_in_steady_part(activity, ops.start[rows])]
@@ -61,7 +61,7 @@ def _sum_kernels(activity: Activity, rows: IntArray) -> dict[tuple[str, int], tu
     ops = activity.ops
     keys = np.stack((ops.full_name[rows].astype(np.int64), ops.blocks[rows].astype(np.int64)))
     distinct, place, count = np.unique(keys, axis=1, return_inverse=True, return_counts=True)
-    total = np.bincount(place.ravel(), weights=ops.duration[rows], minlength=len(count))
+    total = np.bincount(place.ravel(), weights=ops.length[rows], minlength=len(count))
     texts = [activity.names[code] for code in distinct[0].tolist()]
     short = shorten_names(texts, NAME_WIDTH)
     return {

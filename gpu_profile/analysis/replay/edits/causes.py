@@ -10,9 +10,9 @@ from gpu_profile.analysis.replay.edits.calls import (
 )
 from gpu_profile.analysis.replay.edits.gpu_work import balance_compute, scale_communication
 from gpu_profile.analysis.replay.edits.host_work import describe_served_copies, remove_host_work
+from gpu_profile.analysis.replay.edits.kernels.small_grids import spread_small_grids
 from gpu_profile.analysis.replay.edits.moved_state import describe_moved_state, leave_state
 from gpu_profile.analysis.replay.edits.offloaded_state import describe_state_work, skip_state_work
-from gpu_profile.analysis.replay.edits.small_grids import spread_small_grids
 from gpu_profile.analysis.replay.edits.tiny_kernels import join_tiny_kernels
 from gpu_profile.analysis.replay.edits.waits import describe_waits, remove_waits
 

@@ -10,7 +10,7 @@ import pytest
 
 from gpu_profile.analysis.findings.rules.gpu.no_tensor_cores import HIDDEN, RULE, ScalarProducts
 from gpu_profile.analysis.findings.view import View
-from gpu_profile.analysis.replay.edits.tensor_cores import is_scalar
+from gpu_profile.analysis.replay.edits.kernels.tensor_cores import is_scalar
 from gpu_profile.analysis.store.database import Database
 from tests.reading import diagnose_reports
 from tests.unit.analysis.findings.test_causes import judged

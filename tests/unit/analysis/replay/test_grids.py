@@ -6,7 +6,7 @@ import pytest
 from gpu_profile.analysis.activity.activity import COMMUNICATION, COMPUTE, COPY
 from gpu_profile.analysis.activity.cached import activities_of
 from gpu_profile.analysis.activity.load.operations import GRID
-from gpu_profile.analysis.replay.edits.small_grids import spread_small_grids
+from gpu_profile.analysis.replay.edits.kernels.small_grids import spread_small_grids
 from gpu_profile.analysis.replay.rank.build_graph import build_rank_graph
 from gpu_profile.analysis.replay.rank.rank_graph import RankGraph
 from gpu_profile.analysis.store.schema import KERNEL

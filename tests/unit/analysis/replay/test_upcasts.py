@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from gpu_profile.analysis.replay.edits.tensor_cores import use_tensor_cores
+from gpu_profile.analysis.replay.edits.kernels.tensor_cores import use_tensor_cores
 from gpu_profile.analysis.replay.run.run_graph import RunGraph
 from tests.unit.analysis.replay.small_runs import Call, Op, join, make_rank
 from tests.unit.analysis.replay.test_plan import predict_us

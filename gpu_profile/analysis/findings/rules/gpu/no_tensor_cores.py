@@ -13,7 +13,7 @@ from gpu_profile.analysis.findings.facts.windows import list_windows
 from gpu_profile.analysis.findings.finding import Finding, Judgement
 from gpu_profile.analysis.findings.rule import FindingRow, FindingRule
 from gpu_profile.analysis.findings.view import View
-from gpu_profile.analysis.replay.edits.tensor_cores import (
+from gpu_profile.analysis.replay.edits.kernels.tensor_cores import (
     LEAST_SPEED_UP,
     REACHED,
     find_ratio,

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from gpu_profile.analysis.activity.activity import COMPUTE
 from gpu_profile.analysis.modules.peaks import BF16, FP32, TF32, find_format, find_peaks
 from gpu_profile.analysis.replay.changes import Apply, Change, choose_ops
-from gpu_profile.analysis.replay.edits.upcasts import find_upcasts
+from gpu_profile.analysis.replay.edits.kernels.upcasts import find_upcasts
 from gpu_profile.analysis.replay.run.run_graph import RunGraph
 from gpu_profile.analysis.replay.weights import Weights
 from gpu_profile.analysis.tables.kernel_class import classify_kernel

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gpu_profile.analysis.activity.activity import COMMUNICATION, COMPUTE
+from gpu_profile.analysis.arrays.ends import Lengths
 from gpu_profile.analysis.arrays.memo import once_each
 from gpu_profile.analysis.arrays.types import Flags, IntArray
 from gpu_profile.analysis.replay.changes import Apply, Change, choose_ops
@@ -48,8 +49,6 @@ class _Kernels(Protocol):
     @property
     def start(self) -> IntArray: ...
     @property
-    def end(self) -> IntArray: ...
-    @property
     def kind(self) -> NDArray[np.int8]: ...
     @property
     def blocks(self) -> IntArray: ...
@@ -65,32 +64,36 @@ class SmallGrids:
     ratio: Reals
 
 
-def find_small_grids(ops: _Kernels, multiprocessors: int) -> SmallGrids:
-    """The small grids of one GPU, which has so many multiprocessors; 0 if that is not known."""
+def find_small_grids(ops: _Kernels, length: Lengths, multiprocessors: int) -> SmallGrids:
+    """The small grids of one GPU, which has so many multiprocessors; 0 if that is not known.
+    `length` is the time of each operation (ns).
+    """
     few = (ops.kind == COMPUTE) & (ops.blocks > 0) & (LEAST_RATIO * ops.blocks <= multiprocessors)
-    rows = np.flatnonzero(few & (ops.end - ops.start >= NARROW_NS))
+    rows = np.flatnonzero(few & (length >= NARROW_NS))
     if not len(rows):
         return SmallGrids(rows, np.empty(0))
     own = ops.blocks[rows] / multiprocessors
-    ratio = 1 + (1 - _measure_use(ops, rows, multiprocessors)) / own
+    ratio = 1 + (1 - _measure_use(ops, length, rows, multiprocessors)) / own
     chosen = ratio >= LEAST_RATIO
     return SmallGrids(rows[chosen], ratio[chosen])
 
 
-def _measure_use(ops: _Kernels, rows: IntArray, multiprocessors: int) -> Reals:
+def _measure_use(ops: _Kernels, length: Lengths, rows: IntArray, multiprocessors: int) -> Reals:
     """The part of the GPU (0 to 1) that all kernels use while each of these runs. One of unknown
     blocks, such as a CUDA graph, uses all of it.
     """
     kernels = np.flatnonzero((ops.kind == COMPUTE) | (ops.kind == COMMUNICATION))
     blocks = ops.blocks[kernels]
     share = np.where(blocks > 0, np.minimum(blocks / multiprocessors, 1.0), 1.0)
-    edges = np.concatenate((ops.start[kernels], ops.end[kernels]))
+    begin, took = ops.start[kernels], length[kernels].astype(np.int64)
+    edges = np.concatenate((begin, begin + took))
     order = np.argsort(edges, kind="stable")
     edges = edges[order]
     used = np.minimum(np.cumsum(np.concatenate((share, -share))[order]), 1.0)
     area = np.concatenate(([0.0], np.cumsum(used[:-1] * np.diff(edges))))
-    begin, end = (np.searchsorted(edges, time) for time in (ops.start[rows], ops.end[rows]))
-    return np.asarray((area[end] - area[begin]) / (ops.end[rows] - ops.start[rows]), np.float64)
+    start, took = ops.start[rows], length[rows].astype(np.int64)
+    first, last = (np.searchsorted(edges, time) for time in (start, start + took))
+    return np.asarray((area[last] - area[first]) / took, np.float64)
 
 
 def spread_small_grids(ranks: Sequence[int] = ()) -> Change:
@@ -128,7 +131,10 @@ def _spread(reach: _Reach, ranks: Sequence[int]) -> Apply:
 def _find_of_run(graph: RunGraph) -> SmallGrids:
     """The small grids of all ranks, each on its own GPU."""
     found = [
-        (number, find_small_grids(entry.ops, entry.multiprocessors))
+        (
+            number,
+            find_small_grids(entry.ops, entry.ops.end - entry.ops.start, entry.multiprocessors),
+        )
         for number, entry in enumerate(graph.ranks)
     ]
     first = np.searchsorted(graph.op_rank, np.arange(len(graph.ranks)))
