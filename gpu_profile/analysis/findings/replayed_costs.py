@@ -126,8 +126,8 @@ def _find_place(finding: Finding, plan: Plan) -> int:
     """The number of the plan's item that removes the finding's cause; MANY without one."""
     if not has_edit(finding):
         return MANY
-    changes = (item.change for item in plan.items)
-    return next((n for n, change in enumerate(changes) if _removes(change, finding)), MANY)
+    places = (n for n, item in enumerate(plan.items) if _removes(item.change, finding))
+    return next(places, MANY)
 
 
 def _removes(change: Change, finding: Finding) -> bool:
@@ -138,13 +138,7 @@ def _removes(change: Change, finding: Finding) -> bool:
 class _Gains:
     """What changes save in a step, with or without what the profiler adds."""
 
-    def __init__(
-        self,
-        replay: Replay,
-        plan: Plan,
-        shadow: Shadow | None,
-        rare: RareCauses,
-    ) -> None:
+    def __init__(self, replay: Replay, plan: Plan, shadow: Shadow | None, rare: RareCauses) -> None:
         self._replay, self._plan = replay, plan
         self._shadow, self._rare = shadow, rare
         self._weights = shadow.weights if shadow else Weights.of(replay.graph)
@@ -252,25 +246,36 @@ class _Gains:
 
     def tell_same_loss(self, finding: Finding, earlier: Sequence[Finding]) -> Finding | None:
         """The finding with a line of evidence if an earlier one takes most of its gain away; None
-        if that one tells its loss, or is another way to win the same and much more (ALIKE).
+        if that one tells its loss, or is another way to win the same and much more (ALIKE). A cause
+        is told behind a bound whatever they share, for no fix takes all of a bound away.
         """
         change = _find_edit(finding)
         if change is None or not finding.replayed_ms or finding.replayed_ms < self._least_ms:
             return finding
+        told = finding
         for other in earlier:
             first = _find_edit(other)
             if first is None or not other.replayed_ms:
                 continue
             left = self._predict(combine((first, change))) - other.replayed_ms
-            if left < self._least_ms:
-                is_less = finding.replayed_ms < ALIKE * other.replayed_ms and not finding.payers
-                is_other = is_less or _includes(other, finding)
-                return None if is_other else _add_line(finding, other, max(0.0, left))
-        return finding
+            if left >= self._least_ms:
+                continue
+            is_less = finding.replayed_ms < ALIKE * other.replayed_ms and not finding.payers
+            told = told if told is not finding else _add_line(finding, other, max(0.0, left))
+            if not _is_cause_behind_bound(finding, other):
+                return None if is_less or _includes(other, finding) else told
+        return told
 
     def _predict(self, change: Apply) -> float:
         weights = change(self._replay.graph, self._weights)
         return self._step_ms - self._replay.predict_step(weights)
+
+
+def _is_cause_behind_bound(finding: Finding, other: Finding) -> bool:
+    """Whether one finding tells a cause, and the other a bound. Pauses may be slow launches."""
+    change, bound = (RULES[each.kind].edit(each) for each in (finding, other))
+    is_cause = change is not None and not change.is_bound and finding.kind not in PAUSES.kinds
+    return is_cause and bound is not None and bound.is_bound
 
 
 def _find_edit(finding: Finding) -> Apply | None:
