@@ -21,6 +21,9 @@ Reals = NDArray[np.float64]
 LEAST_RATIO = 4.0
 """A grid is small if the multiprocessors that it and all other kernels leave idle are three times
 its own or more."""
+LEAST_TIME = 0.01
+"""Of all operations' time: less is never told, so what runs beside it is not looked for. That is a
+tenth of the CPU time for the facts of a report with 600,000 operations."""
 REACHED = 0.5
 """Of the ratio of the multiprocessors. 37 kernels of 1 to 32 blocks got more of them, or had a
 library's other way, on an H200 of 132: half of those over 0.2 ms reached 0.35 to 1.3 of it, the
@@ -70,8 +73,8 @@ def find_small_grids(ops: _Kernels, length: Lengths, multiprocessors: int) -> Sm
     """
     few = (ops.kind == COMPUTE) & (ops.blocks > 0) & (LEAST_RATIO * ops.blocks <= multiprocessors)
     rows = np.flatnonzero(few & (length >= NARROW_NS))
-    if not len(rows):
-        return SmallGrids(rows, np.empty(0))
+    if length[rows].sum() <= LEAST_TIME * length.sum():
+        return SmallGrids(rows[:0], np.empty(0))
     own = ops.blocks[rows] / multiprocessors
     ratio = 1 + (1 - _measure_use(ops, length, rows, multiprocessors)) / own
     chosen = ratio >= LEAST_RATIO
