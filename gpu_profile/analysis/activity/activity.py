@@ -43,8 +43,8 @@ class Ops:
     where the report does not hold it. `name` is the id of the short name ("gemm"), `full_name` the
     id of the name with template arguments ("gemm<float, 128>"); both are equal where the report
     has only one. `graph_node` is nsys' graphNodeId, NO_NODE outside of replayed CUDA graphs. `grid`
-    tells equal grids of kernels, `blocks` is how many blocks a grid has; both are 0 for what is no
-    kernel, and where they are unknown.
+    tells equal grids of kernels, `blocks` is how many blocks a grid has, and `threads` how many
+    threads a block has; they are 0 for what is no kernel, and where they are unknown.
     """
 
     start: IntArray
@@ -60,6 +60,7 @@ class Ops:
     graph_node: IntArray
     grid: IntArray
     blocks: IntArray
+    threads: NDArray[np.int16]
 
     @property
     def end(self) -> Ends:

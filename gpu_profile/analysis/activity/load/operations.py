@@ -52,8 +52,11 @@ SPARSE = {
     "graph_node": np.int64,
     "grid": np.int32,
     "blocks": np.int32,
+    "threads": np.int16,
 }
-GRID = ("gridX", "gridY", "gridZ")
+GRID, BLOCK = ("gridX", "gridY", "gridZ"), ("blockX", "blockY", "blockZ")
+MOST_THREADS = 1024
+"""Of a block, on all GPUs."""
 
 
 OPS_COLUMNS = ("start", "length", "kind", "streamId", "name", "full_name", "call", *SPARSE)
@@ -114,15 +117,18 @@ def load_operations(database: Database, finder: CallFinder) -> tuple[list[Part],
 
 
 def _load_kernels(database: Database, finder: CallFinder) -> tuple[Part, dict[int, str]]:
-    has_grids = database.has(KERNEL, *GRID)
+    has_grids, has_blocks = (database.has(KERNEL, *sides) for sides in (GRID, BLOCK))
 
     def narrow(rows: Columns) -> Part:
         short, long = rows["shortName"], rows["demangledName"]
         names = {"name": short, "full_name": np.where(long == MISSING, short, long)}
         narrowed = {key: shrink_column(ids) for key, ids in names.items()}
-        return {**finder.find(rows), **narrowed, **(_number_grids(rows) if has_grids else {})}
+        grids = _number_grids(rows) if has_grids else {}
+        threads = _count_threads(rows) if has_blocks else {}
+        return {**finder.find(rows), **narrowed, **grids, **threads}
 
-    columns = (*COMMON, "shortName", "demangledName?", *(f"{name}?" for name in GRID))
+    sides = (f"{name}?" for name in (*GRID, *BLOCK))
+    columns = (*COMMON, "shortName", "demangledName?", *sides)
     kernels: Part = {**database.gather(KERNEL, columns, narrow)}
     names = _name_kernels(database, kernels)
     comm_names = [key for key, text in names.items() if comm_kernel(text)]
@@ -137,6 +143,12 @@ def _number_grids(kernels: Columns) -> Part:
     # A prime in place of a pair: where two grids get one number, kernels of one name count as
     # equal.
     return {"grid": narrow_column(x * 1009 + y), "blocks": narrow_column(x * y * z)}
+
+
+def _count_threads(kernels: Columns) -> Part:
+    """The column `threads` in place of the sides of the blocks."""
+    x, y, z = (kernels[name] for name in BLOCK)
+    return {"threads": np.clip(x * y * z, 0, MOST_THREADS).astype(np.int16)}
 
 
 def _name_kernels(database: Database, kernels: Part) -> dict[int, str]:
@@ -257,4 +269,5 @@ def make_ops(lane_parts: Sequence[Part]) -> Ops:
         graph_node=column("graph_node"),
         grid=column("grid"),
         blocks=column("blocks"),
+        threads=column("threads"),
     )

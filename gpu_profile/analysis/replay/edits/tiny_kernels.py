@@ -20,12 +20,17 @@ from gpu_profile.analysis.replay.edits.calls import LATE_NS
 from gpu_profile.analysis.replay.edits.launch_rows import find_launch_rows
 from gpu_profile.analysis.replay.run.run_graph import RunGraph
 from gpu_profile.analysis.replay.weights import Weights
+from gpu_profile.analysis.tables.kernel_class import classify_kernel
 
 TINY_NS = 5_000
 NARROW_NS = 20_000
-"""A kernel of fewer blocks than the GPU has multiprocessors leaves the others idle. Up to this time
-it is tiny, too, if its work on all of them takes less than TINY_NS: a sort of 4,096 numbers has
-passes of one block and 6 us."""
+"""A kernel of few threads leaves a part of the GPU idle. Up to this time it is tiny, too, if its
+work on all of it takes less than TINY_NS: a sort of 4,096 numbers has passes of one block and 6 us.
+"""
+FULL_THREADS = 1_024
+"""Of a multiprocessor: half of what it holds at once. From there on more do not make most kernels
+faster. Fewer leave it waiting for memory: 1,000 kernels of 256 blocks of 128 threads and 3.4 us
+became one of 1.2 ms (H200)."""
 EMPTY_NS = 700
 """A kernel takes as long whatever it does: the shortest ones of 50 programs take 0.67 to 0.99 us
 (H100, H200)."""
@@ -99,11 +104,24 @@ def _mark_tiny(graph: RunGraph, is_batched: bool) -> Flags:
     return np.asarray(tiny & ((ops.kind == COMPUTE) | (ops.kind == SET)), np.bool_)
 
 
+@once_each
 def measure_shares(graph: RunGraph) -> NDArray[np.float64]:
-    """The part of its GPU that each operation can use, by its blocks; 1 where that is unknown."""
+    """The part of its GPU that each operation can use, by its blocks and their threads; 1 where its
+    blocks are unknown.
+    """
     multiprocessors = np.array([rank.multiprocessors for rank in graph.ranks])[graph.op_rank]
-    share = graph.ops.blocks / np.maximum(multiprocessors, 1)
+    share = graph.ops.blocks / np.maximum(multiprocessors * _count_neighbours(graph), 1)
     return np.where((share > 0) & (multiprocessors > 0), np.minimum(share, 1.0), 1.0)
+
+
+def _count_neighbours(graph: RunGraph) -> NDArray[np.float64]:
+    """How many of an operation's blocks fill a multiprocessor. A block that multiplies matrices
+    keeps its tensor cores busy, and one of unknown size may fill it.
+    """
+    ops = graph.ops
+    multiplies = np.array([classify_kernel(name) == "GEMM" for name in graph.names], bool)[ops.name]
+    fits = FULL_THREADS / np.maximum(ops.threads, 1)
+    return np.where(multiplies | (ops.threads == 0), 1.0, np.maximum(fits, 1.0))
 
 
 def _describe_narrow_kernels(graph: RunGraph) -> str:
@@ -116,8 +134,8 @@ def _describe_narrow_kernels(graph: RunGraph) -> str:
         return ""
     count = len(narrow) / graph.steps
     return (
-        f"{count:.0f} kernels a step in rows have fewer blocks than the GPU has multiprocessors "
-        f"({graph.ranks[0].multiprocessors}): the cost is that of a batch, in which they run side "
-        f"by side. At the least, those under {TINY_NS / 1e3:.0f} us are one kernel that does them "
-        "one after the other, as passes that need each other have to"
+        f"{count:.0f} kernels a step in rows have too few threads for the GPU's "
+        f"{graph.ranks[0].multiprocessors} multiprocessors: the cost is that of a batch, in which "
+        f"they run side by side. At the least, those under {TINY_NS / 1e3:.0f} us are one kernel "
+        "that does them one after the other, as passes that need each other have to"
     )

@@ -178,6 +178,7 @@ class _Builder:
             bytes=ops.bytes[rows].astype(np.int64),
             grid=ops.grid[rows].astype(np.int64),
             blocks=ops.blocks[rows].astype(np.int64),
+            threads=ops.threads[rows].astype(np.int64),
             call=np.where(step >= 0, self._call_number[ops.call[rows]], np.int32(NONE)),
             comm=np.where(is_comm, comm[rows], NONE).astype(np.int32),
             kind=ops.kind[rows],

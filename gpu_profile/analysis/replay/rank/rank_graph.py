@@ -44,9 +44,9 @@ class GpuOps:
     """GPU operations sorted by start, in arrays of one length.
 
     `call` is a row of HostCalls, or NONE. `stream` counts from 0. `name` indexes RankGraph.names.
-    `grid` is a number of the kernel's launch configuration, and `blocks` how many it has; both are
-    0 where unknown. `comm` is the row among the rank's communication kernels, or NONE. `step` is
-    BEFORE for what was launched before the window.
+    `grid` is a number of the kernel's launch configuration, `blocks` how many it has, and `threads`
+    how many each block has; they are 0 where unknown. `comm` is the row among the rank's
+    communication kernels, or NONE. `step` is BEFORE for what was launched before the window.
     """
 
     start: IntArray
@@ -54,6 +54,7 @@ class GpuOps:
     bytes: IntArray
     grid: IntArray
     blocks: IntArray
+    threads: IntArray
     call: Places
     comm: Places
     kind: NDArray[np.int8]

@@ -53,6 +53,7 @@ class Op:
     stream: int = 0
     bytes: int = 0
     blocks: int = 0
+    threads: int = 0
     name: int | None = None
 
 
@@ -83,6 +84,7 @@ def make_rank(
         bytes=_column(op.bytes for op in ops),
         grid=np.zeros(len(ops), np.int64),
         blocks=_column(op.blocks for op in ops),
+        threads=_column(op.threads for op in ops),
         call=_column(op.call for op in ops).astype(np.int32),
         comm=np.where(talks, np.cumsum(talks) - 1, -1).astype(np.int32),
         kind=_column(op.kind for op in ops).astype(np.int8),

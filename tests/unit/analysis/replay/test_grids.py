@@ -5,7 +5,7 @@ import pytest
 
 from gpu_profile.analysis.activity.activity import COMMUNICATION, COMPUTE, COPY
 from gpu_profile.analysis.activity.cached import activities_of
-from gpu_profile.analysis.activity.load.operations import GRID
+from gpu_profile.analysis.activity.load.operations import BLOCK, GRID
 from gpu_profile.analysis.replay.edits.kernels.small_grids import spread_small_grids
 from gpu_profile.analysis.replay.rank.build_graph import build_rank_graph
 from gpu_profile.analysis.replay.rank.rank_graph import RankGraph
@@ -22,14 +22,17 @@ def test_kernels_have_their_blocks_and_copies_none() -> None:
     with open_program("unprepared/fsdp2_compile") as (database,):
         (activity,) = activities_of(database, Scope())
         graph = build_rank_graph(activity, database, 0)
-        table = database.load(KERNEL, "start", "streamId", *GRID, sort=False)
+        table = database.load(KERNEL, "start", "streamId", *GRID, *BLOCK, sort=False)
     assert isinstance(graph, RankGraph)
-    x, y, z = (table[name] for name in GRID)
-    keys = zip(table["start"].tolist(), table["streamId"].tolist(), strict=True)
+    x, y, z = (table[name].astype(np.int64) for name in GRID)
+    keys = tuple(zip(table["start"].tolist(), table["streamId"].tolist(), strict=True))
     blocks = dict(zip(keys, (x * y * z).tolist(), strict=True))
     streams = [graph.streams[number] for number in graph.ops.stream]
-    keys = zip(graph.ops.start.tolist(), streams, strict=True)
-    assert graph.ops.blocks.tolist() == [blocks.get(key, 0) for key in keys]
+    keys_of_ops = tuple(zip(graph.ops.start.tolist(), streams, strict=True))
+    assert graph.ops.blocks.tolist() == [blocks.get(key, 0) for key in keys_of_ops]
+    x, y, z = (table[name].astype(np.int64) for name in BLOCK)
+    threads = dict(zip(keys, (x * y * z).tolist(), strict=True))
+    assert graph.ops.threads.tolist() == [threads.get(key, 0) for key in keys_of_ops]
     is_kernel = graph.ops.kind <= COMMUNICATION
     assert np.array_equal(graph.ops.blocks > 0, is_kernel)
     assert 0 < is_kernel.sum() < len(is_kernel)

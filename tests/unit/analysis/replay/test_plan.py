@@ -66,10 +66,11 @@ def test_equal_weights_are_replayed_once() -> None:
 
 
 def make_tiny_kernels(
-    in_row: int, other: int = SET, blocks: int = 0, last_blocks: int = 0
+    in_row: int, other: int = SET, blocks: int = 0, last_blocks: int = 0, threads: int = 0
 ) -> RankGraph:
-    """Each step: 16 launches of 10 us, of kernels of 2 us and so many `blocks`; one of 6 us and
-    `last_blocks` follows each `in_row`. Each second of those 16 is of the `other` kind.
+    """Each step: 16 launches of 10 us, of kernels of 2 us and so many `blocks` of `threads` each;
+    one of 6 us and `last_blocks` follows each `in_row`. Each second of those 16 is of the `other`
+    kind.
     """
     calls, ops, now = list[Call](), list[Op](), 0
     for step in range(5):
@@ -79,7 +80,8 @@ def make_tiny_kernels(
                 size = blocks if length == 2_000 else last_blocks
                 start, call = now + 11_000, len(ops)
                 calls.append(Call(now, now + 10_000, step))
-                ops.append(Op(start, start + length, call, step, kind, blocks=size))
+                end = start + length
+                ops.append(Op(start, end, call, step, kind, blocks=size, threads=threads))
                 now += 10_000
     return make_rank(calls, ops)
 
@@ -127,6 +129,23 @@ def test_narrow_kernels_of_a_loop_run_side_by_side_in_a_batch(
     narrow = {(33, 132): 14, (33, 111): 14, (33, 33): 17}.get((blocks, last_blocks))
     line = change.describe(graph)
     assert line.startswith(f"{narrow} kernels a step") if narrow else not line
+
+
+@pytest.mark.parametrize(
+    ("name", "threads", "left_us"),
+    [("scale", 256, 20.55), ("scale", 1024, 34.2), ("gemm", 256, 26.4)],
+)
+def test_blocks_of_few_threads_share_a_multiprocessor_in_a_batch(
+    name: str, threads: int, left_us: float
+) -> None:
+    """132 blocks of 256 threads take a quarter of as many multiprocessors, each full with 1,024.
+    Those that multiply matrices take the tensor cores of a whole one: half of a row, for the other
+    half are fills.
+    """
+    rank = make_tiny_kernels(8, SET, 132, 444, threads)
+    names = tuple(name if text == "gemm" else text for text in rank.names)
+    graph = join(replace(rank, names=names))
+    assert predict_us(graph, join_tiny_kernels().apply) == left_us
 
 
 @pytest.mark.parametrize(
