@@ -77,7 +77,9 @@ class Ops:
         """
         if kinds in self._unions:
             return self._unions[kinds]
-        rows = np.flatnonzero(is_among(self.kind, kinds)) if kinds else slice(None)
+        rows = self.length > 0
+        if kinds:
+            rows &= is_among(self.kind, kinds)
         covered = Intervals.union(self.start[rows], self.end[rows])
         if len(kinds) == 1:  # many rules ask for these; others take 10 MB each and are used once
             self._unions[kinds] = covered

@@ -6,13 +6,22 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from gpu_profile.analysis.activity.activity import COMMUNICATION, COMPUTE, NO_CALL, Activity, Ops
+from gpu_profile.analysis.activity.activity import (
+    COMMUNICATION,
+    COMPUTE,
+    NO_CALL,
+    Activity,
+    Calls,
+    Ops,
+)
 from gpu_profile.analysis.activity.edges import QUEUE_DEPTH, WINDOW_EDGE, allowed_edge
 from gpu_profile.analysis.activity.failed_import import tell_failed_import
 from gpu_profile.analysis.activity.serving.processes import OtherProcess, list_other_processes
 from gpu_profile.analysis.activity.silence import Silence, find_silence
 from gpu_profile.analysis.arrays.columns import encode_column, find_first_rows, is_among
+from gpu_profile.analysis.arrays.intervals import PART
 from gpu_profile.analysis.arrays.memo import once_each
+from gpu_profile.analysis.arrays.types import Flags
 from gpu_profile.analysis.store.cells import integer_or_none, text
 from gpu_profile.analysis.store.database import Database
 from gpu_profile.analysis.store.records import read_records
@@ -114,8 +123,8 @@ def rank_health(activity: Activity, report: str) -> Health:
     """
     ops, calls = activity.ops, activity.calls
     first, last = int(ops.start[0]), int(ops.end.max())
-    rows = np.flatnonzero(calls.match_names(activity.names, LAUNCH_NAME))
-    launches = rows[calls.end[rows] < last]
+    is_launch = calls.match_names(activity.names, LAUNCH_NAME)
+    launches = is_launch & _end_before(calls, last)
     captured = bool(calls.match_names(activity.names, CAPTURING_NAME).any())
     unknown = captured or activity.shares_process
     kernels = is_among(ops.kind, (COMPUTE, COMMUNICATION))
@@ -126,15 +135,24 @@ def rank_health(activity: Activity, report: str) -> Health:
         span=last - first,
         operations=len(ops.start),
         orphans=int((ops.call == NO_CALL).sum()),
-        launches=len(launches),
-        unseen=0 if unknown else int(np.count_nonzero(~activity.asked[launches])),
+        launches=int(np.count_nonzero(launches)),
+        unseen=0 if unknown else int(np.count_nonzero(launches & ~activity.asked)),
         overhead=int(activity.overhead.within(*edges)[0]),
-        behind=0 if unknown else int(np.count_nonzero(calls.start[rows] > last)),
+        behind=0 if unknown else int(np.count_nonzero(is_launch & (calls.start > last))),
         queued=_count_queued(ops),
         kernels=int(np.count_nonzero(kernels)),
-        untimed=int(np.count_nonzero(kernels & (ops.duration == 0))),
+        untimed=int(np.count_nonzero(kernels & (ops.length == 0))),
         silence=find_silence(activity),
     )
+
+
+def _end_before(calls: Calls, time: int) -> Flags:
+    """A mask of the calls that end before this time."""
+    ended = np.zeros(len(calls.start), bool)
+    for first in range(0, len(ended), PART):
+        part = slice(first, first + PART)
+        np.less(calls.end[part], time, out=ended[part])
+    return ended
 
 
 def _count_queued(ops: Ops) -> int:

@@ -101,14 +101,19 @@ def shrink_column(column: IntArray) -> IntArray:
 
 
 def find_first_rows(column: IntArray) -> IntArray:
-    """The first row of each distinct value, as np.unique(column, return_index=True)[1]."""
-    codes, values = encode_column(column)
-    first = np.zeros(len(values), np.int64)
-    first[codes[::-1]] = np.arange(len(codes))[::-1]  # of several writes to a cell the last stays
-    return first
+    """The first row of each of few distinct values, as np.unique(column, return_index=True)[1]."""
+    rows_by_value: dict[int, int] = {}
+    for begin in range(0, len(column), SOUGHT):
+        codes, values = encode_column(column[begin : begin + SOUGHT])
+        first = np.zeros(len(values), np.int64)
+        # Of several writes to a cell the last stays.
+        first[codes[::-1]] = np.arange(begin, begin + len(codes))[::-1]
+        for value, row in zip(values.tolist(), first.tolist(), strict=True):
+            rows_by_value.setdefault(value, row)
+    return np.array([rows_by_value[value] for value in sorted(rows_by_value)], np.int64)
 
 
-def order_codes(codes: IntArray, count: int) -> IntArray:
+def order_codes(codes: Integers, count: int) -> IntArray:
     """The stable order of codes below `count`; of 16 bits numpy sorts in linear time."""
     return np.argsort(codes.astype(np.uint16) if count <= 1 << 16 else codes, kind="stable")
 

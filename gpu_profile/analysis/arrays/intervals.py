@@ -31,10 +31,9 @@ class Intervals:
             return NOTHING
         reach = end if is_rising(end) else np.maximum.accumulate(end)
         # A long interval can reach over many that begin later: the farthest end so far counts.
-        opens = np.ones(len(start), bool)
-        np.greater(start[1:], reach[:-1], out=opens[1:])
-        first = np.flatnonzero(opens)
-        return cls(start[first], reach[np.append(first[1:], len(start)) - 1])
+        edges = np.ones(len(start) + 1, bool)
+        np.greater(start[1:], reach[:-1], out=edges[1:-1])
+        return cls(start[edges[:-1]], reach[edges[1:]])
 
     @staticmethod
     def covered(start: IntArray, end: IntArray) -> int:
@@ -110,8 +109,14 @@ class Intervals:
 
     def minus(self, other: "Intervals") -> "Intervals":
         """The part of this set that is not in the other one."""
-        beside = Intervals(np.append(NEVER, other.end), np.append(other.start, FOREVER))
-        return self.meet(beside)
+        if not len(other.start):
+            return self
+        # Apart, which takes no copies of the other set's edges.
+        before, behind = (NEVER, int(other.start[0])), (int(other.end[-1]), FOREVER)
+        first, last = (Intervals(*np.array([edge]).T) for edge in (before, behind))
+        parts = [self.meet(beside) for beside in (first, other.gaps(), last)]
+        start, end = ([getattr(part, side) for part in parts] for side in ("start", "end"))
+        return Intervals(np.concatenate(start), np.concatenate(end))
 
     def meet(self, other: "Intervals") -> "Intervals":
         """The intersection of this set and the other one."""

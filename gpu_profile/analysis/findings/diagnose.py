@@ -5,6 +5,7 @@ from dataclasses import replace
 from itertools import chain
 from typing import Any, TypeVar
 
+from gpu_profile.analysis.activity.cached import activities_of
 from gpu_profile.analysis.activity.common_steps import common_steps, warm_up
 from gpu_profile.analysis.activity.health import ReportHealth
 from gpu_profile.analysis.activity.states import split_exposed
@@ -180,7 +181,9 @@ def _make_table(parts: Sequence[DiagnosedReport]) -> Table:
     return judge_run(parts).to_table()
 
 
-FINDINGS = Analysis("findings", collect_report_facts, _make_table, takes_long=True)
+FINDINGS = Analysis(
+    "findings", collect_report_facts, _make_table, takes_long=True, loads=activities_of
+)
 
 
 def _leave_explained(findings: Sequence[Finding]) -> list[Finding]:

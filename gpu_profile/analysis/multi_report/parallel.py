@@ -16,8 +16,10 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from multiprocessing import active_children, parent_process
+from multiprocessing.synchronize import Semaphore
 from pathlib import Path
 
+from gpu_profile.analysis.multi_report.turns import end_turn, limit_turns, return_memory
 from gpu_profile.analysis.multi_report.work import Answer, Notify, ReportSource, Work
 from gpu_profile.analysis.multi_report.worker_server import make_worker_context
 from gpu_profile.analysis.store import threads
@@ -28,12 +30,13 @@ from gpu_profile.table import Table
 SMALL_BYTES = 4_000_000
 """Reports of so much together are read in this process: in 0.3 s, in which a pool would start."""
 _PACKED = 4  # of a packed report's bytes come four times as many
-# A worker holds up to 330 MB while it reads a report of 198 MB, which is a million kernels.
-_HELD = 1.6  # of the report's unpacked bytes
+# Of the report's unpacked bytes: a worker holds 105 MB when it has loaded a report of 198 MB, which
+# is a million kernels, and up to 220 MB while it analyses it.
+_LOADED, _HELD = 0.43, 0.98
 _WORKER_BYTES = 20_000_000
-MEMORY_BYTES, MEMORY_OF_REPORT = 1_350_000_000, 170_000_000
-"""What all workers together may hold: so much, or so much for each report if that is more. Eight
-such reports are read by four processes with more threads each: 1.5 GB in place of 2.7 on 16 cores.
+MEMORY_BYTES, MEMORY_OF_REPORT = 1_420_000_000, 178_000_000
+"""What all workers together may hold: so much, or so much for each report if that is more. Of eight
+such reports all are loaded at a time, and five are analysed.
 """
 TRIES = 3  # a report whose worker died three times is named and left out
 QUIET_S = 2.0
@@ -72,12 +75,14 @@ def collect_partials(
 
         return on_cluster(works, scheduler, notify)
     workers = min(workers or _choose_workers(sources, spares_memory), len(works))
+    turns = fit_turns([*map(_estimate_bytes, sources)], workers) if spares_memory else workers
     if workers < 2:
         return [
             _log_answer(work.do(), index + 1, len(works), notify)
             for index, work in enumerate(works)
         ]
-    return _in_processes(works, partial(do_work, forks=not spares_memory), workers, notify)
+    do = partial(do_work, forks=not spares_memory)
+    return _in_processes(works, do, workers, turns, notify)
 
 
 def merge_answers(
@@ -100,9 +105,9 @@ def merge_answers(
 
 
 def _in_processes(
-    works: Sequence[Work], do: Callable[[Work], Answer], workers: int, notify: Notify
+    works: Sequence[Work], do: Callable[[Work], Answer], workers: int, turns: int, notify: Notify
 ) -> list[Answer]:
-    """Run the works in a pool of processes, up to TRIES times.
+    """Run the works in a pool of processes, up to TRIES times; `turns` of them analyse at a time.
 
     A worker that dies (out of memory, killed) breaks the whole pool. The works that it and the
     others had begun run again in a new pool; the last time each work has a pool of its own.
@@ -119,7 +124,8 @@ def _in_processes(
         last = attempt == TRIES - 1
         for group in [[index] for index in missing] if last else [missing]:
             tasks = {index: partial(do, works[index]) for index in group}
-            _pool_round(tasks, min(workers, len(group)), answers, report)
+            pool = make_pool(min(workers, len(group)), workers, turns)
+            _pool_round(tasks, pool, answers, report)
     hint = "It may need more memory than there is; read it alone, or with --scheduler"
     for index in range(len(works)):
         died = ReportError(f"reading {works[index].source.place} killed its worker", hint)
@@ -129,11 +135,11 @@ def _in_processes(
 
 def _pool_round(
     tasks: Mapping[int, Callable[[], Answer]],
-    workers: int,
+    pool: ProcessPoolExecutor,
     answers: dict[int, Answer],
     report: Callable[[], None],
 ) -> None:
-    with make_pool(workers, workers) as pool:
+    with pool:
         futures: dict[Future[Answer], int] = {}
         try:
             futures = {pool.submit(task): index for index, task in tasks.items()}
@@ -150,11 +156,14 @@ def _pool_round(
             raise
 
 
-def make_pool(processes: int, workers: int) -> ProcessPoolExecutor:
-    """A pool of so many processes, of all `workers` that share the cores."""
+def make_pool(processes: int, workers: int, turns: int = 0) -> ProcessPoolExecutor:
+    """A pool of so many processes, of all `workers` that share the cores. `turns` of them analyse
+    at a time; 0 for all.
+    """
     context = make_worker_context()
+    limit = context.Semaphore(turns) if 0 < turns < processes else None
     return ProcessPoolExecutor(
-        processes, mp_context=context, initializer=_start_worker, initargs=(workers,)
+        processes, mp_context=context, initializer=_start_worker, initargs=(workers, limit)
     )
 
 
@@ -166,7 +175,7 @@ def terminate_workers(*pools: ProcessPoolExecutor) -> None:
         worker.terminate()
 
 
-def _start_worker(workers: int) -> None:
+def _start_worker(workers: int, turns: Semaphore | None = None) -> None:
     """Limit a worker to its share of the cores, let malloc keep freed memory, use small pages, and
     keep the loaded modules out of collections of garbage, which take 0.03 s longer with them.
 
@@ -177,6 +186,7 @@ def _start_worker(workers: int) -> None:
     """
     threading.Thread(target=_end_with_parent, daemon=True).start()
     threads.restrict_to_share(workers)
+    limit_turns(turns)
     gc.freeze()
     with suppress(OSError, AttributeError):  # not glibc
         library = ctypes.CDLL(None)
@@ -189,9 +199,11 @@ def _start_worker(workers: int) -> None:
 
 def do_work(work: Work, forks: bool, keeps: bool = False) -> Answer:
     """Return what the report before has freed: the next one would fill only a part of its holes."""
-    with suppress(OSError, AttributeError):  # not glibc
-        ctypes.CDLL(None).malloc_trim(0)
-    return work.do(forks and threads.COUNT > 1, keeps)
+    return_memory()
+    try:
+        return work.do(forks and threads.COUNT > 1, keeps)
+    finally:
+        end_turn()
 
 
 def _end_with_parent() -> None:
@@ -243,9 +255,18 @@ def _choose_workers(sources: Sequence[ReportSource], spares_memory: bool) -> int
 
 
 def fit_workers(sizes: Sequence[int]) -> int:
-    """How many workers may read reports of these unpacked sizes at a time."""
-    held = _WORKER_BYTES + _HELD * max(sizes)
-    return max(1, int(max(MEMORY_BYTES, MEMORY_OF_REPORT * len(sizes)) / held))
+    """How many workers may hold reports of these unpacked sizes, if half of them analyse."""
+    return max(1, int(_choose_memory(sizes) / (_WORKER_BYTES + (_LOADED + _HELD) / 2 * max(sizes))))
+
+
+def fit_turns(sizes: Sequence[int], workers: int) -> int:
+    """How many of the workers may analyse at a time, while the others have loaded a report."""
+    loaded = workers * (_WORKER_BYTES + _LOADED * max(sizes))
+    return max(1, int((_choose_memory(sizes) - loaded) / ((_HELD - _LOADED) * max(1, *sizes))))
+
+
+def _choose_memory(sizes: Sequence[int]) -> int:
+    return max(MEMORY_BYTES, MEMORY_OF_REPORT * len(sizes))
 
 
 def _estimate_bytes(source: ReportSource) -> int:

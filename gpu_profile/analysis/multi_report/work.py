@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 
 from gpu_profile.analysis.kineto.source import describe_source
 from gpu_profile.analysis.multi_report.forked_copy import CAN_FORK, ForkedCopy
+from gpu_profile.analysis.multi_report.turns import take_turn
 from gpu_profile.analysis.store.database import Database
 from gpu_profile.analysis.store.files.gzip_file import MOST_BYTES
 from gpu_profile.analysis.store.files.open_report import open_report
@@ -71,6 +72,8 @@ class Work:
         return read_one(self.source.place, collect, self.source.most_bytes, keeps)
 
     def _partials(self, database: Database, forks: bool) -> Partials:
+        self.analyses[0].loads(database, self.source.scope)
+        take_turn()
         # The first one loads what the others read too.
         found = {0: self._collect(0, database)}
         copies = {

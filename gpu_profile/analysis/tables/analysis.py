@@ -50,6 +50,10 @@ class Scope:
     run_ranks: int = 1
 
 
+def _load_nothing(_database: Database, _scope: Scope) -> None:
+    """What an analysis needs is read when it is needed."""
+
+
 @dataclass(frozen=True)
 class Analysis:
     """`partial` reads one report; `merge` makes the table from all partials, in rank order.
@@ -58,7 +62,7 @@ class Analysis:
     supported groupings (Scope.by) besides "". `doc` says what the table shows, on one line.
     `is_of_part`: it needs Scope.between. `claims`: "measured" for counts and sums of what was
     recorded, otherwise "derived: " and what is. `takes_long`: a process of its own computes it
-    where a core is free.
+    where a core is free. `loads` of the first analysis is called before: it keeps what it reads.
     """
 
     name: str
@@ -69,6 +73,7 @@ class Analysis:
     is_of_part: bool = False
     claims: str = "measured"
     takes_long: bool = False
+    loads: Callable[[Database, Scope], object] = _load_nothing
 
     def table(self, *databases: Database, scope: Scope | None = None) -> Table:
         """Run the analysis in this process: for one report, a test or a notebook."""

@@ -21,7 +21,7 @@ from gpu_profile.analysis.activity.idle.stalls import (
 from gpu_profile.analysis.activity.nvtx_ranges import Ranges, find_innermost
 from gpu_profile.analysis.activity.steps import find_steps
 from gpu_profile.analysis.arrays.columns import narrow_column
-from gpu_profile.analysis.arrays.intervals import Intervals
+from gpu_profile.analysis.arrays.intervals import PART, Intervals
 from gpu_profile.analysis.arrays.memo import once_each
 from gpu_profile.analysis.arrays.types import IntArray
 
@@ -64,7 +64,7 @@ def find_gaps(activity: Activity) -> Gaps:
     of_host = (cause == LAUNCH) | (cause == STALL)
     sure_stall = find_sure_stall(activity, Intervals(gaps.start[of_host], gaps.end[of_host]))
     is_short = gaps.end - gaps.start < sure_stall
-    late = np.flatnonzero((cause == LAUNCH) | ((cause == STALL) & is_short))
+    late = narrow_column(np.flatnonzero((cause == LAUNCH) | ((cause == STALL) & is_short)))
     held, blamed, blamer = _attribute_to_calls(gaps, late, activity.launched[next_op[late]], calls)
     del of_host, is_short, late
     reason = np.where(calls.moves[blamer], COPYING, SYNC).astype(np.int8)
@@ -106,6 +106,8 @@ def _uncovered(ops: Ops) -> Intervals:
     An operation of 0 ns covers no time, but may be the first or the last.
     """
     busy, last = ops.union(), ops.end.max()
+    if len(busy.start) and ops.start[0] == busy.start[0] and busy.end[-1] == last:
+        return busy.gaps()
     start, end = np.r_[ops.start[:1], busy.end], np.r_[busy.start, last]
     return Intervals(start[end > start], end[end > start])
 
@@ -154,17 +156,19 @@ def _attribute_to_calls(
     call with a lead of 50 us before gaps of 30 and 40 us explains 30 and 20 us. If the host is
     slower than the GPU, the call returns at once, its lead is 0, and it explains nothing.
     """
-    last = np.searchsorted(calls.end, launched, "right") - 1
-    chosen = np.flatnonzero(last >= 0)
-    chosen = chosen[calls.lead[last[chosen]] > 0]
+    last = narrow_column(np.searchsorted(calls.end, launched, "right") - 1)
+    # The extra last lead is of no call (-1).
+    chosen = np.append(calls.lead, 0)[last] > 0
     late, last = late[chosen], last[chosen]
     length = gaps.end[late] - gaps.start[late]
-    sums = np.cumsum(length)
+    until, budget = np.cumsum(length), calls.lead[last]
     first = np.r_[True, last[1:] != last[:-1]][: len(last)]
-    before = np.maximum.accumulate(np.where(first, sums - length, 0))
-    budget = calls.lead[last]
-    spent = np.minimum(sums - before, budget) - np.minimum(sums - length - before, budget)
-    some = np.flatnonzero(spent)
+    until -= np.maximum.accumulate(np.where(first, until - length, 0))
+    since = until - length
+    # In place, as each column has up to 5 MB of a report of a million kernels.
+    spent = np.minimum(until, budget, out=until)
+    spent -= np.minimum(since, budget, out=since)
+    some = spent != 0
     return late[some], spent[some], last[some]
 
 
@@ -172,6 +176,11 @@ def ranges_at(activity: Activity, ranges: Ranges, gaps: Gaps) -> IntArray:
     """The index of the innermost range open on the launching thread in the middle of each gap, up
     to the launch that ended it.
     """
-    launched = np.maximum(activity.launched[gaps.next_op], gaps.start)
-    thread = activity.launcher_of(gaps.next_op)
-    return find_innermost(ranges, thread, (gaps.start + launched) // 2)
+    index = np.empty(len(gaps.start), np.int64)
+    for first in range(0, len(index), PART):
+        part = slice(first, first + PART)
+        next_op, start = gaps.next_op[part], gaps.start[part]
+        launched = np.maximum(activity.launched[next_op], start)
+        thread = activity.launcher_of(next_op)
+        index[part] = find_innermost(ranges, thread, (start + launched) // 2)
+    return index

@@ -5,6 +5,7 @@ import gc
 import os
 import signal
 import sys
+import time
 from collections.abc import Sequence
 from multiprocessing import parent_process
 from pathlib import Path
@@ -12,8 +13,15 @@ from types import SimpleNamespace
 
 import pytest
 
-from gpu_profile.analysis.multi_report.parallel import Analysed, collect_partials, fit_workers
-from gpu_profile.analysis.multi_report.work import ReportSource
+from gpu_profile.analysis.multi_report.parallel import (
+    Analysed,
+    collect_partials,
+    do_work,
+    fit_turns,
+    fit_workers,
+    make_pool,
+)
+from gpu_profile.analysis.multi_report.work import ReportSource, Work
 from gpu_profile.analysis.store.database import Database
 from gpu_profile.analysis.store.schema import KERNEL
 from gpu_profile.analysis.tables.analysis import Analysis, Scope
@@ -72,13 +80,39 @@ def test_a_pool_gives_what_one_process_gives() -> None:
 
 
 @pytest.mark.parametrize(
-    ("reports", "megabytes", "workers"),
-    [(8, 198, 4), (64, 198, 32), (8, 20, 26), (1, 10_000, 1)],
+    ("reports", "megabytes", "workers", "turns"),
+    [(8, 198, 8, 5), (64, 198, 71, 36), (8, 20, 41, 22), (8, 400, 4, 2), (1, 10_000, 1, 1)],
 )
 def test_memory_bounds_the_workers_of_large_reports(
-    reports: int, megabytes: int, workers: int
+    reports: int, megabytes: int, workers: int, turns: int
 ) -> None:
-    assert fit_workers([megabytes * 1_000_000] * reports) == workers
+    sizes = [megabytes * 1_000_000] * reports
+    assert fit_workers(sizes) == workers
+    assert fit_turns(sizes, workers) == turns
+
+
+def wait_for_the_others(_database: Database, scope: Scope) -> None:
+    """End when four workers have loaded; the scope says where they note it."""
+    Path(scope.by, f"{os.getpid()}.loaded").touch()
+    while len([*Path(scope.by).glob("*.loaded")]) < len(FOUR):
+        time.sleep(0.01)
+
+
+def mark_turn(_database: Database, scope: Scope) -> int:
+    """How many workers analyse while this one does."""
+    mark = Path(scope.by, f"{os.getpid()}.turn")
+    mark.touch()
+    others = len([*Path(scope.by).glob("*.turn")])
+    mark.unlink()
+    return others
+
+
+def test_all_workers_load_at_a_time_and_one_analyses(tmp_path: Path) -> None:
+    analysis = Analysis("turns", mark_turn, listed, loads=wait_for_the_others)
+    sources = [ReportSource(source.place, Scope(by=str(tmp_path))) for source in FOUR]
+    with make_pool(len(FOUR), len(FOUR), 1) as pool:
+        futures = [pool.submit(do_work, Work(source, (analysis,)), False) for source in sources]
+        assert [future.result() for future in futures] == [[1]] * len(FOUR)
 
 
 def test_small_reports_are_read_in_this_process(short_run: Path) -> None:

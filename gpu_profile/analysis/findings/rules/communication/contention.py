@@ -2,13 +2,15 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
 
 from gpu_profile.analysis.activity.activity import COMMUNICATION, COMPUTE, Activity, Ops
 from gpu_profile.analysis.arrays.columns import encode_column, narrow_column, order_codes
-from gpu_profile.analysis.arrays.types import IntArray
+from gpu_profile.analysis.arrays.intervals import PART
+from gpu_profile.analysis.arrays.types import IntArray, Places
 from gpu_profile.analysis.findings.facts.windows import is_in_steady_part, list_windows
 from gpu_profile.analysis.findings.finding import Finding, Judgement
 from gpu_profile.analysis.findings.rule import FindingRow, FindingRule
@@ -55,37 +57,35 @@ class Contention:
 
 @dataclass(frozen=True, eq=False)
 class _Kernels:
-    """Kernels of the steady part, sorted by shape (name and grid); `part` is that beside
-    communication, 0 to 1. `example`: by shape a row of Ops.
+    """Kernels of the steady part, sorted by shape (name and grid): `rows` of Ops, their time (ns),
+    and the `part` of it that is beside communication, 0 to 1. `edges` are where a shape begins.
     """
 
-    shape: IntArray
-    example: IntArray
-    start: IntArray
+    edges: IntArray
+    rows: IntArray
     duration: IntArray
     part: NDArray[np.float64]
 
 
 def collect_contention(activity: Activity, _database: Database) -> Contention:
     """What communication beside them costs the kernels of one rank."""
-    windows = list_windows(activity)
-    kernels = _list_kernels(activity)
-    edges = np.r_[np.flatnonzero(np.diff(kernels.shape, prepend=-1)), len(kernels.shape)]
-    longer, slowed = np.zeros(len(kernels.shape), np.int64), list[SlowedKernel]()
-    for first, behind in zip(edges[:-1].tolist(), edges[1:].tolist(), strict=True):
-        shape = slice(first, behind)
-        times = _compare(kernels.duration[shape], kernels.part[shape])
+    windows, ops = list_windows(activity), activity.ops
+    kernels, slowed = _list_kernels(activity), list[SlowedKernel]()
+    begins, longer = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
+    for first, behind in pairwise(kernels.edges.tolist()):
+        duration, part = kernels.duration[first:behind], kernels.part[first:behind]
+        times = _compare(duration, part)
         if times is None:
             continue
-        more = np.maximum(kernels.duration[shape] - times[1], 0) * (kernels.part[shape] > 0)
-        longer[shape] = more
-        row = kernels.example[kernels.shape[first]]
-        name = activity.names[int(activity.ops.name[row])]
-        launches = windows.count(kernels.start[shape][kernels.part[shape] > 0])
+        start, beside = ops.start[kernels.rows[first:behind]], part > 0
+        more = np.maximum(duration - times[1], 0) * beside
+        begins.append(start[more > 0])
+        longer.append(more[more > 0].astype(np.int64))
+        name = activity.names[int(ops.name[kernels.rows[behind - 1]])]
+        launches = windows.count(start[beside])
         slowed.append(SlowedKernel(name, launches, *times, int(more.sum())))
     slowed.sort(key=lambda kernel: (-kernel.longer, kernel.name))
-    some = np.flatnonzero(longer)
-    longer_by_window = windows.sum(kernels.start[some], longer[some])
+    longer_by_window = windows.sum(np.concatenate(begins), np.concatenate(longer))
     return Contention(longer_by_window, tuple(slowed[:MOST_NAMES]))
 
 
@@ -93,37 +93,43 @@ def _list_kernels(activity: Activity) -> _Kernels:
     ops = activity.ops
     communication = ops.union(COMMUNICATION)
     rows = np.flatnonzero((ops.kind == COMPUTE) & is_in_steady_part(activity, ops.start))
-    if not communication.total:
-        rows = rows[:0]
-    shape, example = _number_shapes(ops, rows)
-    start, end = ops.start[rows], ops.end[rows]
-    del rows
-    np.maximum(end, start + 1, out=end)
+    rows = narrow_column(rows if communication.total else rows[:0])
+    shape, shapes = _number_shapes(ops, rows)
+    part = np.zeros(len(rows))
     # Before the order by shape: times that rise are looked up in a third of the time.
-    touched = np.flatnonzero(communication.touches(start, end))
-    duration = narrow_column(end - start)
-    del end
-    part = np.zeros(len(start))
-    begin, length = start[touched], duration[touched]
-    part[touched] = communication.within(begin, begin + length) / length
-    del begin, length, touched
-    order = order_codes(shape, len(example))
-    # Each column is freed when its copy is there: 40 of 70 MB of a million kernels.
-    shape = shape[order]
-    start = start[order]
-    duration = duration[order]
+    for first in range(0, len(rows), PART):
+        own = slice(first, first + PART)
+        start, length = ops.start[rows[own]], _measure(ops, rows[own])
+        touched = np.flatnonzero(communication.touches(start, start + length))
+        start, length = start[touched], length[touched]
+        part[first + touched] = communication.within(start, start + length) / length
+    edges = np.r_[0, np.cumsum(np.bincount(shape, minlength=shapes))]
+    order = order_codes(shape, shapes)
+    del shape
+    # Each column is freed when its copy is there.
+    rows = rows[order]
     part = part[order]
-    return _Kernels(shape, example, start, duration, part)
+    del order
+    return _Kernels(edges, rows, narrow_column(_measure(ops, rows)), part)
 
 
-def _number_shapes(ops: Ops, rows: IntArray) -> tuple[IntArray, IntArray]:
-    """The shape of each row, and by shape one of the operations that have it."""
-    key = ops.grid[rows] * np.int64(int(ops.full_name.max(initial=0)) + 1)
-    key += ops.full_name[rows]
-    shape, shapes = encode_column(key)
-    example = np.zeros(len(shapes), np.int64)
-    example[shape] = rows
-    return narrow_column(shape), example
+def _measure(ops: Ops, rows: IntArray) -> IntArray:
+    """The time of each of these operations, at least 1 ns."""
+    return np.maximum(ops.length[rows].astype(np.int64), 1)
+
+
+def _number_shapes(ops: Ops, rows: IntArray) -> tuple[Places, int]:
+    """The number of each row's shape, ascending by grid and name, and how many there are."""
+    names = np.int64(int(ops.full_name.max(initial=0)) + 1)
+    numbers, codes = dict[int, int](), np.empty(len(rows), np.int32)
+    for first in range(0, len(rows), PART):
+        own = rows[first : first + PART]
+        place, keys = encode_column(ops.grid[own] * names + ops.full_name[own])
+        found = [numbers.setdefault(key, len(numbers)) for key in keys.tolist()]
+        codes[first : first + PART] = np.array(found, np.int32)[place]
+    ascending = np.empty(len(numbers), np.int32)
+    ascending[np.argsort(np.array([*numbers], np.int64))] = np.arange(len(numbers))
+    return ascending[codes], len(numbers)
 
 
 def _compare(duration: IntArray, part: NDArray[np.float64]) -> tuple[int, int] | None:
