@@ -1,4 +1,4 @@
-"""Matrix products of a 16-bit program that are computed in fp32: both operands are cast before.
+"""Matrix products of a 16-bit program that are computed in fp32, between casts.
 
 Diffusers call it upcast_attention. Between the products of a layer in bfloat16, queries and keys
 are cast to fp32, multiplied, and the scores cast back.
@@ -18,7 +18,9 @@ from gpu_profile.analysis.replay.changes import choose_ops
 from gpu_profile.analysis.replay.run.run_graph import RunGraph
 from gpu_profile.analysis.tables.kernel_class import classify_kernel
 
-OPERANDS = 2
+LEAST_CASTS = 3
+"""Of two operands and a result, or backward of a gradient and of the gradients of both. A layer
+with weights in fp32 has one on each side, and may need them so."""
 _OTHER, _SCALAR, _HALF, _PRODUCT, _CAST = range(5)
 """What a kernel is: a product in fp32, in 16 bits or in another format, a cast, or none of them."""
 
@@ -49,8 +51,8 @@ def _find_kind(name: str) -> int:
 
 @once_each
 def find_upcasts(graph: RunGraph) -> Upcasts:
-    """The fp32 products between others in 16 bits, with a cast of each operand before the first of
-    them and a cast behind the last.
+    """The fp32 products between others in 16 bits, with LEAST_CASTS casts before the first of them
+    and behind the last.
     """
     kinds = np.array([_find_kind(name) for name in graph.names], np.int8)
     places = np.empty(0, np.int64)
@@ -77,5 +79,6 @@ def _list_parts(kind: NDArray[np.int8], stream: NDArray[np.int32]) -> Iterator[t
             continue
         feeding = casts[slice(*np.searchsorted(casts, (before, first)))]
         leaving = casts[slice(*np.searchsorted(casts, (last, behind)))]
-        if len(feeding) >= OPERANDS and len(leaving):
-            yield int(feeding[-OPERANDS]), int(leaving[-1]) + 1
+        has_both = len(feeding) and len(leaving)
+        if has_both and len(feeding) + len(leaving) >= LEAST_CASTS:
+            yield int(feeding[0]), int(leaving[-1]) + 1
