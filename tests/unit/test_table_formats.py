@@ -1,6 +1,7 @@
 """Tables shown: nsys' rounding, JSON, text that fits; groups, top, filter."""
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -19,9 +20,15 @@ SMALL = Table("t", (Column("Time", "ns"), Column("Name")), ((12345, LONG), (None
 
 
 @pytest.fixture(scope="module")
-def by_rank() -> Table:
+def report() -> Iterator[Database]:
+    """All ranks' report, open for all tests: what several tables need is computed once."""
     with Database.open(REPORT) as database:
-        return ANALYSES["cuda_gpu_kern_sum"].table(database, scope=Scope(SCOPE, by="rank"))
+        yield database
+
+
+@pytest.fixture(scope="module")
+def by_rank(report: Database) -> Table:
+    return ANALYSES["cuda_gpu_kern_sum"].table(report, scope=Scope(SCOPE, by="rank"))
 
 
 @pytest.mark.parametrize(
@@ -90,14 +97,13 @@ def test_groups_come_first_and_add_up(by_rank: Table) -> None:
 
 
 @pytest.mark.parametrize("name", ANALYSES)
-def test_every_grouping_of_every_table_has_its_columns(name: str) -> None:
-    with Database.open(REPORT) as database:
-        for by in ANALYSES[name].by:
-            table = ANALYSES[name].table(database, scope=Scope(SCOPE, by=by))
-            width = {"rank": 1, "device": 2, "stream": 3}[by]
-            heads = [str(column) for column in table.columns[:width]]
-            assert heads == ["Rank", "Device", "Stream"][:width]
-            assert all(len(row) == len(table.columns) for row in table.rows)
+def test_every_grouping_of_every_table_has_its_columns(report: Database, name: str) -> None:
+    for by in ANALYSES[name].by:
+        table = ANALYSES[name].table(report, scope=Scope(SCOPE, by=by))
+        width = {"rank": 1, "device": 2, "stream": 3}[by]
+        heads = [str(column) for column in table.columns[:width]]
+        assert heads == ["Rank", "Device", "Stream"][:width]
+        assert all(len(row) == len(table.columns) for row in table.rows)
 
 
 def test_top_is_of_each_group_and_filter_of_texts(by_rank: Table) -> None:

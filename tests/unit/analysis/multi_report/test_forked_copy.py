@@ -11,8 +11,6 @@ from gpu_profile.analysis.our_tables.step_sum import STEP_SUM
 from gpu_profile.analysis.replay.changes import Change, combine
 
 pytestmark = pytest.mark.skipif(not CAN_FORK, reason="only where a copy can be forked")
-DATA = Path(__file__).parents[3] / "data" / "h200x4-ddp"
-REPORT = ReportSource(str(DATA / "rank0.sqlite.gz"))
 
 
 def test_the_value_comes_from_another_process() -> None:
@@ -35,8 +33,9 @@ def test_an_error_is_raised_here() -> None:
         ForkedCopy(lambda: 1 // 0).result()
 
 
-def test_findings_of_a_copy_are_those_of_one_process() -> None:
-    work = Work(REPORT, (STEP_SUM, FINDINGS, STEP_SUM))
+def test_findings_of_a_copy_are_those_of_one_process(short_run: Path) -> None:
+    report = ReportSource(str(short_run / "rank0.sqlite"))
+    work = Work(report, (STEP_SUM, FINDINGS, STEP_SUM))
     alone, forked = work.do(), work.do(forks=True)
     assert isinstance(alone, Partials)
     assert isinstance(forked, Partials)

@@ -2,6 +2,7 @@
 
 import shutil
 import sqlite3
+from collections.abc import Iterator
 from pathlib import Path
 
 import pyarrow
@@ -37,19 +38,26 @@ def folder(plain: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return target
 
 
+@pytest.fixture(scope="module")
+def both(plain: Path, folder: Path) -> Iterator[tuple[Database, Database]]:
+    """Both reports, open for all tables: what several of them need is computed once."""
+    with Database.open(plain) as in_sqlite, Database.open(folder) as in_parquet:
+        yield in_sqlite, in_parquet
+
+
 @pytest.mark.parametrize("name", [*ANALYSES, *OURS])
-def test_every_table_is_the_same(plain: Path, folder: Path, name: str) -> None:
-    analysis = {**ANALYSES, **OURS}[name]
-    with Database.open(plain) as one, Database.open(folder) as other:
-        expected, found = analysis.table(one), analysis.table(other)
+def test_every_table_is_the_same(
+    both: tuple[Database, Database], plain: Path, folder: Path, name: str
+) -> None:
+    expected, found = map({**ANALYSES, **OURS}[name].table, both)
     assert found.columns == expected.columns
     # capture_health names the report.
     assert str(found.rows).replace(folder.name, plain.name) == str(expected.rows)
 
 
-def test_the_findings_are_the_same(plain: Path, folder: Path) -> None:
-    with Database.open(plain) as one, Database.open(folder) as other:
-        assert diagnose_reports(other).to_json() == diagnose_reports(one).to_json()
+def test_the_findings_are_the_same(both: tuple[Database, Database]) -> None:
+    expected, found = (diagnose_reports(database).to_json() for database in both)
+    assert found == expected
 
 
 def test_counts_filters_and_absent_columns(folder: Path) -> None:
