@@ -1,6 +1,5 @@
 """What another user or job can leave where --output writes is neither followed nor replaced."""
 
-import gzip
 import os
 import shlex
 import socket
@@ -20,7 +19,7 @@ from gpu_profile.command import Result, make_command
 from gpu_profile.errors import SettingsError
 from tests.further import further
 from tests.invoked import argv, invoke
-from tests.unit.verbs.test_planted import REPORT
+from tests.unit.verbs.small_report import make_small_report
 
 WORDS = {
     "html": ("--report=rank0.sqlite",),
@@ -74,7 +73,7 @@ def meets(attack: str) -> pytest.MarkDecorator:
 
 @pytest.fixture
 def place(tmp_path: Path) -> Path:
-    (tmp_path / "rank0.sqlite").write_bytes(gzip.decompress(REPORT.read_bytes()))
+    (tmp_path / "rank0.sqlite").write_bytes(make_small_report())
     (tmp_path / "victim").write_text("own")
     (tmp_path / "result.json").write_text(as_json(CiResult(base="main", figures=(FIGURE,))))
     return tmp_path

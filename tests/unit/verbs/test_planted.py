@@ -1,6 +1,5 @@
 """No verb follows what a job left in its run directory, or opens a file there that could be one."""
 
-import gzip
 import json
 import os
 import re
@@ -14,8 +13,8 @@ import pytest
 from gpu_profile.settings.places import ROOT
 from tests.invoked import invoke
 from tests.nsys_script import write_nsys
+from tests.unit.verbs.small_report import make_small_report
 
-REPORT = ROOT / "tests" / "data" / "h200-tables" / "window.sqlite.gz"
 NAMES = (
     *("output.log", ".run.json", ".run.json.part", "page.html", ".page.html.part"),
     *("timeline.perfetto-trace.gz", ".timeline.perfetto-trace.gz.part", ".sent.tar"),
@@ -28,8 +27,7 @@ NAMES = (
 @pytest.fixture
 def place(tmp_path: Path) -> Path:
     """A directory with nsys, REPORT_DIR `runs`, and `victim/` that nothing may change."""
-    with gzip.open(REPORT) as packed, (tmp_path / "report.sqlite").open("wb") as plain:
-        shutil.copyfileobj(packed, plain)
+    (tmp_path / "report.sqlite").write_bytes(make_small_report())
     write_nsys(tmp_path)
     (tmp_path / "runs").mkdir()
     (tmp_path / "victim").mkdir()

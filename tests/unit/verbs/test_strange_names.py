@@ -9,7 +9,7 @@ import pytest
 
 from tests.further import further
 from tests.invoked import invoke
-from tests.unit.verbs.test_planted import REPORT
+from tests.unit.verbs.small_report import make_small_report
 
 LONG = "texts longer than 65,536 bytes are cut there"
 NO_UTF8 = "texts that are not UTF-8 are shown with \N{REPLACEMENT CHARACTER}"
@@ -32,8 +32,8 @@ LEFT = [
 
 
 def make_renamed(path: Path, name: bytes) -> Path:
-    """The recorded report; its kernels of one name have another one."""
-    path.write_bytes(gzip.decompress(REPORT.read_bytes()))
+    """A small report; its kernels have another name."""
+    path.write_bytes(make_small_report())
     with closing(sqlite3.connect(path)) as report:
         report.execute(
             "UPDATE StringIds SET value = CAST(? AS TEXT) WHERE id ="
@@ -47,7 +47,7 @@ def make_renamed(path: Path, name: bytes) -> Path:
 def test_a_page_of_a_file_whose_name_is_no_utf_8(tmp_path: Path) -> None:
     folder = tmp_path / "run"
     folder.mkdir()
-    (folder / "rank0\udcff.sqlite.gz").write_bytes(REPORT.read_bytes())
+    (folder / "rank0\udcff.sqlite.gz").write_bytes(gzip.compress(make_small_report()))
     done = invoke("html", f"--report={folder}", f"--output={tmp_path}/page", directory=tmp_path)
     assert done.returncode == 0, done.stderr
     assert "rank0?.sqlite.gz" in (tmp_path / "page").read_text(encoding="utf-8")
