@@ -44,15 +44,15 @@ UPCAST = (HALF, UP, UP, SCALAR, SOFTMAX, DOWN, HALF)
 @pytest.mark.parametrize(
     ("kernels", "least_us", "left_us", "most_us"),
     [
-        (UPCAST, 1_260, 557, 398),
-        ((HALF, UP, SCALAR, SOFTMAX, DOWN, DOWN, HALF), 1_380, 557, 398),
+        (UPCAST, 1_260, 954, 398),
+        ((HALF, UP, SCALAR, SOFTMAX, DOWN, DOWN, HALF), 1_380, 1_074, 398),
         ((HALF, UP, SCALAR, SOFTMAX, DOWN, HALF), 1_200, 894, 836),
         ((HALF, UP, UP, SCALAR, SOFTMAX, HALF), 1_080, 774, 716),
         ((SCALAR, UP, UP, SCALAR, SOFTMAX, DOWN), 1_560, 947, 831),
     ],
     ids=["upcast", "backward", "one operand", "result stays", "a program in fp32"],
 )
-def test_products_between_casts_stay_in_16_bits(
+def test_at_the_most_products_between_casts_stay_in_16_bits(
     kernels: Sequence[str], least_us: float, left_us: float, most_us: float
 ) -> None:
     """The peak of bfloat16 is 14.8 times that of fp32, and 70 % of it 10.3; that of TF32 is 7.4."""
@@ -65,4 +65,4 @@ def test_products_between_casts_stay_in_16_bits(
     told = change.describe(graph)
     casts_ms = sum(US[name] for name in kernels if name in (UP, DOWN)) / 1e3
     expected = "1 of these products a step stand between casts from and to 16 bits, which take"
-    assert told.startswith(f"{expected} {casts_ms:.2f} ms") if left_us == 557 else not told
+    assert told.startswith(f"{expected} {casts_ms:.2f} ms") if most_us == 398 else not told

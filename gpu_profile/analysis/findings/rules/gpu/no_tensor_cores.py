@@ -142,9 +142,9 @@ RULE = FindingRule(
                 "matrix products have kernels that are named as fp32 without tensor cores, on a "
                 "GPU that multiplies TF32 more than twice as fast. The gain is an "
                 "estimate, at 70 % of the ratio of peak rates. Its range: products become twice as "
-                "fast, and as fast as that ratio. Where a program in 16 bits casts both operands "
-                "and the result, the gain is that of 16 bits without casts. Depthwise convolutions "
-                "are told apart"
+                "fast, and as fast as that ratio; where a program in 16 bits casts operands and "
+                "results, they are in 16 bits then, without casts. Depthwise convolutions are told "
+                "apart"
             ),
         ),
     ),
