@@ -10,6 +10,9 @@ from gpu_profile.analysis.arrays.types import IntArray
 
 CAP_QUANTILE = 0.9
 """One slow step in ten is no part of a mean, and must not look like a trend."""
+EARLY, LONGER = 1 / 20, 2
+"""Of the steps, the first ones. A delay in these that makes a step LONGER times as long as any
+later one is of the start-up: JAX compiles what the last of the first 160 parts of a batch calls."""
 
 
 def first_steady(duration: IntArray) -> int:
@@ -18,6 +21,7 @@ def first_steady(duration: IntArray) -> int:
     The first step is dropped if more than FEWEST_STEPS are there, because caches are cold and the
     profiler allocates its buffers in it. Further leading steps are dropped while they last over
     1.5 times the median, up to a quarter of all steps: a run that never settles must keep some.
+    Those up to the last start-up delay (EARLY) are dropped, too.
     """
     if len(duration) <= FEWEST_STEPS:
         return 0
@@ -25,7 +29,14 @@ def first_steady(duration: IntArray) -> int:
     drop = 1
     while drop < len(duration) // 4 and duration[drop] > 1.5 * typical:
         drop += 1
-    return drop
+    return max(drop, _count_starting(duration))
+
+
+def _count_starting(duration: IntArray) -> int:
+    """How many leading steps there are up to the last one with a delay that never comes again."""
+    early = int(EARLY * len(duration))
+    slow = np.flatnonzero(duration[:early] > LONGER * duration[early:].max())
+    return int(slow[-1]) + 1 if len(slow) else 0
 
 
 def warm_up(ranks: Sequence[Steps]) -> int:
