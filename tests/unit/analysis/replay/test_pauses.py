@@ -80,3 +80,24 @@ def test_a_thread_that_waits_for_another_one_does_not_pause(
     assert not isinstance(replay, str), replay
     graph = replay.graph
     assert graph.calls.silent.sum() / US / graph.steps == pytest.approx(paused_us, rel=0.1)
+
+
+def test_a_thread_that_copies_once_a_step_of_few_launches_does_not_pause(tmp_path: Path) -> None:
+    """As in JAX, where the main thread makes many other calls for each of its launches."""
+    (rank,) = ranks_of(1)
+    rank.events = True
+    for _ in range(40):
+        for _ in range(6):
+            for _ in range(16):
+                rank.call("cuCtxSetCurrent", 1)
+            rank.work(60)
+            rank.kernel(20)
+        for lane in (1, 2):
+            rank.lane = lane
+            rank.copy(0.01, gb_per_s=20)
+            rank.lane = 0
+            rank.kernel(5, "select")
+    with Database.open(rank.recording.save(tmp_path / "rank0.host0.sqlite")) as database:
+        replay = replay_reports(database)
+    assert not isinstance(replay, str), replay
+    assert not replay.graph.calls.silent.any()
