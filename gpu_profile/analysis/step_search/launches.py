@@ -43,7 +43,11 @@ class Launches:
 
     def behind(self, row: int) -> "Launches":
         """The launches from this row on."""
-        return Launches(**{field.name: getattr(self, field.name)[row:] for field in fields(self)})
+        return self.pick(slice(row, None))
+
+    def pick(self, rows: IntArray | slice) -> "Launches":
+        """These launches only."""
+        return Launches(**{field.name: getattr(self, field.name)[rows] for field in fields(self)})
 
     @cached_property
     def ngrams(self) -> Mapping[int, NDArray[np.uint64]]:

@@ -28,6 +28,7 @@ from gpu_profile.analysis.step_search.boundaries import (
     steps_by_optimizer,
     steps_by_pause,
 )
+from gpu_profile.analysis.step_search.bursts import find_steps_between
 from gpu_profile.analysis.step_search.graph_replays import (
     MANY,
     find_last_replays,
@@ -62,7 +63,7 @@ def find_repetition(launches: Launches) -> Repetition | str:
     """The steps, or a text that says why there are none."""
     if len(launches) < FEWEST:
         return f"{len(launches)} operations were launched"
-    usual = _search(launches, sample_start(launches))
+    usual = _search_late(launches)
     if isinstance(usual, str):
         return (
             _replays(launches, 0)
@@ -70,7 +71,13 @@ def find_repetition(launches: Launches) -> Repetition | str:
             or _find_rarer_steps(launches)
             or usual
         )
-    return _replays(launches, usual.end) or usual
+    return (
+        _replays(launches, usual.end) or find_steps_between(launches, usual, _search_late) or usual
+    )
+
+
+def _search_late(launches: Launches) -> Repetition | str:
+    return _search(launches, sample_start(launches))
 
 
 def _search(launches: Launches, begin: int) -> Repetition | str:
