@@ -1,5 +1,6 @@
 """When, and on which thread, the nodes of replayed CUDA graphs were captured."""
 
+import re
 from dataclasses import dataclass
 
 import numpy as np
@@ -9,6 +10,8 @@ from gpu_profile.analysis.arrays.types import IntArray
 from gpu_profile.analysis.store.database import MISSING, Database
 from gpu_profile.analysis.store.schema import process_of
 
+INSTANTIATE_NAME = re.compile(r"cu(da)?GraphInstantiate")
+"""A graph that is captured, or built node by node, is instantiated behind that."""
 NODES = "CUDA_GRAPH_NODE_EVENTS"
 NO_NODE = 0
 # A captured graph is cloned once when it is instantiated. Longer chains are of nested graphs.

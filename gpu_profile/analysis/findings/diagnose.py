@@ -32,6 +32,8 @@ from gpu_profile.analysis.findings.table import RULES
 from gpu_profile.analysis.findings.view import RankView, View
 from gpu_profile.analysis.replay.changes import Change
 from gpu_profile.analysis.replay.edits.causes import SMALL_GRIDS, TINY_LAUNCHES
+from gpu_profile.analysis.replay.edits.graph_captures import CAPTURES
+from gpu_profile.analysis.replay.edits.iterations import FEW_COPIES
 from gpu_profile.analysis.replay.plan import Plan, make_plan
 from gpu_profile.analysis.replay.run_replay import Replay
 from gpu_profile.analysis.replay.shadow import find_shadow
@@ -99,10 +101,14 @@ def _take_part(replay: Replay | str, ratio: float) -> float:
 
 
 def _list_unfound(findings: Sequence[Finding]) -> tuple[Change, ...]:
-    """The bounds that no finding tells: a model's own tiny kernels are launches as all others."""
+    """The changes of what many steps have a few of, where no finding tells it: a model's own tiny
+    kernels are launches as all others, the copies of a batch are few, and graphs are updated.
+    """
     kinds = {finding.kind for finding in findings if has_edit(finding)}
-    bounds = (TINY_LAUNCHES, SMALL_GRIDS)
-    return tuple(change for change in bounds if not kinds & {*change.kinds})
+    edits = [RULES[finding.kind].edit(finding) for finding in findings]
+    of_kinds = (TINY_LAUNCHES, SMALL_GRIDS, FEW_COPIES)
+    left_out = (change for change in of_kinds if not kinds & {*change.kinds})
+    return (*left_out, *(() if CAPTURES in edits else (CAPTURES,)))
 
 
 def _drop_items_without_findings(plan: Plan | str, findings: Sequence[Finding]) -> Plan | str:

@@ -1,6 +1,7 @@
-"""When the host compiled, as samples of its Python stacks show."""
+"""When the host compiled, and tuned kernels, as samples of its Python stacks show."""
 
 import re
+from collections.abc import Callable
 
 import numpy as np
 
@@ -28,6 +29,11 @@ COMPILER = re.compile(
     r"|numba/cuda/cudadrv/(nvvm|nvrtc)\.py:"
     r"|pycuda/compiler\.py:|warp/(_src/)?build\.py:|flashinfer/jit/core\.py:"
 )
+# The same of functions that try the configurations of a kernel, one after the other.
+TUNER = re.compile(
+    r"triton/runtime/autotuner\.py:(_bench|benchmark)|triton/testing\.py:do_bench"
+    r"|torch/_inductor/runtime/triton_heuristics\.py:(bench|benchmark_all_configs|autotune_to)"
+)
 # While such a package is imported, for seconds in a program that compiles nothing, its files are on
 # the stack too, below the body of a module.
 LIBRARY = re.compile(r"/(torch|triton|jax|jaxlib|cupyx?|numba|pycuda|warp|flashinfer)/")
@@ -39,19 +45,34 @@ MOST_PERIODS = 2
 
 def find_compilations(stacks: HostStacks, threads: IntArray) -> Intervals:
     """The time in which one of these threads compiled; nothing without Python samples."""
-    compiles = [_compiles(stack) for stack in stacks.stacks]
-    if stacks.kind != "Python" or not any(compiles):
+    return _find_work(stacks, threads, _compiles)
+
+
+def find_tuning(stacks: HostStacks, threads: IntArray) -> Intervals:
+    """The time in which one of these threads tuned kernels; nothing without Python samples."""
+    return _find_work(stacks, threads, _tunes)
+
+
+def _find_work(
+    stacks: HostStacks, threads: IntArray, does_work: Callable[[Stack], bool]
+) -> Intervals:
+    works = [does_work(stack) for stack in stacks.stacks]
+    if stacks.kind != "Python" or not any(works):
         return NOTHING
     rows = np.flatnonzero(is_among(stacks.thread, threads.tolist()))
     rows = rows[np.lexsort((stacks.time[rows], stacks.thread[rows]))]
     time, thread = stacks.time[rows], stacks.thread[rows]
     length = np.where(np.diff(thread) == 0, np.diff(time), 0)
     usual = float(np.median(length[length > 0])) if length.any() else 0.0
-    compiling = np.array(compiles, bool)[stacks.stack[rows[:-1]]]
+    working = np.array(works, bool)[stacks.stack[rows[:-1]]]
     end = time[:-1] + np.minimum(length, int(MOST_PERIODS * usual))
-    return Intervals.union(time[:-1][compiling], end[compiling])
+    return Intervals.union(time[:-1][working], end[working])
 
 
 def _compiles(stack: Stack) -> bool:
     imports = any(frame.function == BODY and LIBRARY.search(frame.file) for frame in stack)
     return not imports and any(COMPILER.search(f"{frame.file}:{frame.function}") for frame in stack)
+
+
+def _tunes(stack: Stack) -> bool:
+    return any(TUNER.search(f"{frame.file}:{frame.function}") for frame in stack)

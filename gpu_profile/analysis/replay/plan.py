@@ -25,6 +25,7 @@ from gpu_profile.analysis.replay.edits.causes import (
     WAITS,
 )
 from gpu_profile.analysis.replay.edits.contention import remove_contention
+from gpu_profile.analysis.replay.edits.graph_captures import CAPTURES, find_captures
 from gpu_profile.analysis.replay.edits.iteration_kinds import MISSED_GRAPHS, PROMPTS
 from gpu_profile.analysis.replay.edits.iterations import (
     DECODE_GAP,
@@ -153,9 +154,9 @@ class Plan:
 def list_changes(graph: RunGraph) -> tuple[Change, ...]:
     """The changes that a plan tries, those that are least to do first."""
     waits = () if _waits_for_tokens(graph) else (WAITS,)
-    copies = (FEW_COPIES,) if graph.is_engine else ()
+    captures = (CAPTURES,) if len(find_captures(graph)) else ()
     kernels = (use_tensor_cores(), SMALL_GRIDS)
-    first = (PAGEABLE_COPIES, ALLOCATIONS, *copies, *waits, *kernels)
+    first = (*captures, PAGEABLE_COPIES, ALLOCATIONS, FEW_COPIES, *waits, *kernels)
     engine = (MISSED_GRAPHS, DECODE_GAP, PROMPTS) if graph.is_engine else ()
     last = (PAUSES, TINY_LAUNCHES, LAUNCHES, TRANSFERS, remove_contention())
     return (*first, *_list_rank_changes(graph), *engine, *last)

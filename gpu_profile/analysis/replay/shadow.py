@@ -210,7 +210,8 @@ def _leave_pauses(replay: Replay, control_ms: float, least_ms: float) -> Shadow 
     """The program without its pauses, where a faster host takes the control's time only so (within
     NEAR); else None, and where the step has few. `least_ms`: what the fastest host takes with them.
 
-    Such pauses were in the recorded steps alone: a first use of each shape, a buffer of nsys.
+    Such pauses were in the recorded steps alone: a first use of each shape, a buffer of nsys. Where
+    the control is longer than a step without any, a part of them is left.
     """
     graph, weights = replay.graph, Weights.of(replay.graph)
 
@@ -225,6 +226,12 @@ def _leave_pauses(replay: Replay, control_ms: float, least_ms: float) -> Shadow 
     if without_ms > min(NEAR * control_ms, (1 - ALIKE) * least_ms):
         return None
     shadow = _find_factor(replay, scale, (1 + ALIKE) * max(control_ms, without_ms))
+    if shadow.step_ms < (1 - ALIKE) * control_ms:
+        host = scale_host(graph, weights, TYPICAL_FACTOR)
+        part = _find_factor(
+            replay, lambda part: lengthen_pauses(graph, host, part), control_ms, 0.0, LEAST_FACTOR
+        )
+        return replace(part, factor=TYPICAL_FACTOR, pause_factor=part.factor)
     return replace(shadow, factor=min(shadow.factor, TYPICAL_FACTOR), pause_factor=0.0)
 
 

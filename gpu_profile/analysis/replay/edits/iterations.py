@@ -1,4 +1,4 @@
-"""The changes of an inference engine's iterations."""
+"""The changes of an inference engine's iterations, and of small copies in rows."""
 
 import numpy as np
 

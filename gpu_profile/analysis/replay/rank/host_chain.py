@@ -13,6 +13,7 @@ from gpu_profile.analysis.activity.activity import (
     SYNC_NAME,
     Activity,
 )
+from gpu_profile.analysis.activity.graph_captures import INSTANTIATE_NAME
 from gpu_profile.analysis.activity.idle.blocking_calls import STAGED_BYTES
 from gpu_profile.analysis.activity.idle.stalls import choose_stall, find_least_stall
 from gpu_profile.analysis.arrays.columns import is_among, list_distinct
@@ -151,12 +152,13 @@ def _waits(activity: Activity, window: Window, by_start: IntArray, thread: int, 
 
 def choose_calls(activity: Activity, chain: HostChain, linked: IntArray) -> Flags:
     """A mask over chain.rows of the calls that the graph keeps: the first of each thread, those
-    that launch, wait or allocate, and those that links name (`linked`, rows of Activity.calls).
+    that launch, wait, allocate or instantiate a graph, and those that links name (`linked`, rows of
+    Activity.calls).
     """
     calls = activity.calls
     keep = np.zeros(len(calls.start), bool)
     keep[linked] = True
-    for name in (SYNC_NAME, ALLOCATION_NAME):
+    for name in (SYNC_NAME, ALLOCATION_NAME, INSTANTIATE_NAME):
         keep |= calls.match_names(activity.names, name)
     launches = chain.mark_outer(activity.asked.copy())
     return np.asarray(keep[chain.rows] | launches | chain.is_first, np.bool_)

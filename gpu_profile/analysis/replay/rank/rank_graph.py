@@ -22,11 +22,11 @@ class HostCalls:
     """CUDA calls of the threads that launch work, sorted by thread and start, in arrays of one
     length.
 
-    Times are in ns on the run's clock. Calls that neither launch, wait, nor allocate are left out:
-    they are part of the pause before the next call. `thread` counts from 0. `name` indexes
-    RankGraph.names. `silent` is the time (ns) of long pauses (sum_silences) in the host's time
-    before the call. `waits`: the call waited for the GPU. `place` indexes RankGraph.places: where
-    the program was before the call.
+    Times are in ns on the run's clock. Calls that neither launch, wait, allocate, nor instantiate a
+    graph are left out: they are part of the pause before the next call. `thread` counts from 0.
+    `name` indexes RankGraph.names. `silent` is the time (ns) of long pauses (sum_silences) in the
+    host's time before the call. `waits`: the call waited for the GPU. `place` indexes
+    RankGraph.places: where the program was before the call.
     """
 
     start: IntArray

@@ -76,6 +76,61 @@ def test_a_library_that_compiles_a_kernel_of_one_name_again_and_again(tmp_path: 
     assert finding.kind == "compile"
 
 
+def test_an_autotuner_in_several_steps_is_named(tmp_path: Path) -> None:
+    """40 ms in each fourth step, in which the GPU is busy: it runs each configuration."""
+    steps = count()
+    stack = 'stack | main "train.py" 0 | _bench "/lib/triton/runtime/autotuner.py" 0'
+
+    def tune(rank: Rank) -> None:
+        if next(steps) % 4 == 0:
+            for _ in range(4):
+                start = rank.now
+                for _ in range(50):
+                    rank.kernel(196, "flush")
+                rank.synchronize()
+                rank.pause(stack, start)
+
+    findings = judged(Training(ranks=1, steps=21, layers=20, after=tune).record(), tmp_path)
+    first = findings[0]
+    assert (first.kind, first.cause) == ("compile", "autotuning")
+    assert first.cost_ms == pytest.approx(40 / 4, rel=0.25)
+    assert "the host tuned kernels in 5 of 20 steps" in first.evidence[0]
+    assert "triton.autotune" in first.advice
+
+
+def capture_each(period: int, steps: int) -> Training:
+    """The host collects garbage for 5 ms, captures, and loads a kernel before some of its steps."""
+    turn = count()
+
+    def run(rank: Rank) -> None:
+        if next(turn) % period == 0:
+            rank.work(5_000)
+            rank.call("cudaStreamBeginCapture_v10000", 20)
+            rank.work(15_000)
+            rank.call("cuLibraryLoadData", 80)
+            rank.call("cudaLaunchKernel_v7000", 6)
+            rank.call("cudaGraphInstantiateWithFlags_v11040", 500)
+        rank.graph(900)
+        rank.item()
+
+    return Training(ranks=1, steps=steps, layers=2, after=run)
+
+
+@pytest.mark.parametrize("period", [1, 2])
+def test_captures_of_graphs_are_named_with_all_that_they_take(period: int, tmp_path: Path) -> None:
+    findings = judged(capture_each(period, 29).record(), tmp_path)
+    captured = next(each for each in findings if each.kind == "idle")
+    assert captured.cause == "capture"
+    assert captured.cost_ms == pytest.approx(20.6 / period, rel=0.15)
+    assert "compile" not in {finding.kind for finding in findings}
+    assert f"{1 / period:.2f} captures a step" in " ".join(captured.evidence)
+
+
+def test_a_graph_that_is_captured_once_is_no_habit(tmp_path: Path) -> None:
+    findings = judged(capture_each(20, 29).record(), tmp_path)
+    assert "capture" not in {finding.cause for finding in findings}
+
+
 def test_pauses_that_load_nothing_are_no_compilation(tmp_path: Path) -> None:
     steps = count()
 

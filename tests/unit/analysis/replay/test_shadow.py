@@ -191,6 +191,20 @@ def test_pauses_that_the_control_cannot_hold_were_in_the_recorded_steps_alone() 
     assert (shadow.factor, shadow.pause_factor) == (TYPICAL_FACTOR, 0)
 
 
+def test_a_control_between_no_pauses_and_a_fifth_of_them_holds_a_part() -> None:
+    """A pause of 1 ms and a launch of 10 us, which takes 6.5 without the profiler: of a control of
+    100 us, 93.5 are the pause. A fifth of it would be 200.
+    """
+    calls, ops = list[Call](), list[Op]()
+    for step in range(8):
+        now = 1_010_000 * step + 1_000_000
+        calls.append(Call(now, now + 10_000, step, silent=1_000_000))
+        ops.append(Op(now + 11_000, now + 31_000, step, step))
+    shadow = subtract(make_rank(calls, ops), 100)
+    assert shadow.step_ms == pytest.approx(0.1, rel=0.02)
+    assert (shadow.factor, shadow.pause_factor) == (TYPICAL_FACTOR, pytest.approx(0.0935, abs=0.01))
+
+
 def test_few_pauses_are_not_left_out_for_a_control_that_is_a_little_shorter() -> None:
     """Of 60 us, 10 are the pause and 50 wait for the GPU: 4 us less are no sign of the pause."""
     calls, ops, returns = list[Call](), list[Op](), list[tuple[int, int]]()

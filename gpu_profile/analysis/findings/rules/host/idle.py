@@ -1,10 +1,22 @@
-"""Finding idle: the host stalled, or work that was issued waited."""
+"""Finding idle: the host stalled, captured graphs, or work that was issued waited."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
-from gpu_profile.analysis.activity.idle.gaps import CAUSES, LAUNCH, QUEUED, STALL, SYNC
+from gpu_profile.analysis.activity.activity import Activity
+from gpu_profile.analysis.activity.idle.gaps import (
+    CAUSES,
+    LAUNCH,
+    QUEUED,
+    STALL,
+    SYNC,
+    find_gaps,
+)
+from gpu_profile.analysis.arrays.types import IntArray
+from gpu_profile.analysis.findings.facts.captures import find_captures
+from gpu_profile.analysis.findings.facts.windows import list_windows
 from gpu_profile.analysis.findings.finding import Finding, Judgement, format_ranks
 from gpu_profile.analysis.findings.idle_time import (
     DATA_ADVICE,
@@ -15,33 +27,68 @@ from gpu_profile.analysis.findings.idle_time import (
     waits_for_data,
 )
 from gpu_profile.analysis.findings.places import find_longest_gap
-from gpu_profile.analysis.findings.rule import FindingRow, FindingRule, collect_nothing
-from gpu_profile.analysis.findings.view import RankView
+from gpu_profile.analysis.findings.rule import FindingRow, FindingRule
+from gpu_profile.analysis.findings.view import LEAST_FREQUENCY, RankView, View
 from gpu_profile.analysis.replay.changes import Change
 from gpu_profile.analysis.replay.edits.causes import LONE_PAUSES, PAUSES
+from gpu_profile.analysis.replay.edits.graph_captures import CAPTURES
+from gpu_profile.analysis.store.database import Database
 
 STALLED = f"idle_{CAUSES[STALL]}"
 SHORTER = tuple(f"idle_{CAUSES[cause]}" for cause in (LAUNCH, SYNC))
 NOTED_SHARE = 0.10
 """Of the steady steps, in delays that came once."""
+HALF = 0.5
 STALL_ADVICE = {
     "data": f"P{DATA_ADVICE[1:]}",
     "host": "Look at what the host does there; move it off the launching thread or out of the "
     "step.",
     "garbage": "Collect garbage outside of the steps: gc.freeze() behind the set-up, or "
     "gc.disable() and a gc.collect() every few hundred steps; keep fewer objects.",
+    "capture": "Keep each graph and replay it: round shapes up to a few sizes, and capture one for "
+    "each before the loop; cudaGraphExecUpdate changes the parameters of one that is there.",
     "queued": "The work was issued in time and waited for an event or another stream: check "
     "stream dependencies.",
 }
+
+
+@dataclass(frozen=True, eq=False)
+class Captures:
+    """CUDA graphs that are instantiated: their `count` by window, and `idle`, the ns in which the
+    GPU idles while the host captures them.
+    """
+
+    count: IntArray
+    idle: IntArray
+
+
+def collect_captures(activity: Activity, _: Database) -> Captures:
+    """The captures of one rank."""
+    captures, gaps, windows = find_captures(activity), find_gaps(activity), list_windows(activity)
+    idle = captures.within(gaps.start, gaps.end)
+    return Captures(windows.count(captures.start), windows.sum(gaps.start, idle))
 
 
 def _queued_ms(view: RankView) -> float:
     return view.ms("idle_queued")
 
 
-def judge_idle(views: Sequence[RankView]) -> Judgement:
+def _captured_ms(view: View[Captures]) -> float:
+    """The mean of all steady steps; 0 where most have no capture: a program may update a graph."""
+    if not view.has_steps or view.frequency(view.fact.count) < LEAST_FREQUENCY:
+        return 0.0
+    return float(np.mean(view.steady(view.fact.idle))) / 1e6
+
+
+def judge_idle(views: Sequence[View[Captures]]) -> Judgement:
     """Find stalls of the host, by what it was doing, and operations that waited in the queue."""
-    silent = [view for view in views if view.is_costly(_stall_ms(view))]
+    captured = [view for view in views if view.is_costly(_captured_ms(view))]
+    silent = [
+        view
+        for view in views
+        if view.is_costly(_stall_ms(view))
+        and not (view in captured and _captured_ms(view) >= HALF * _stall_ms(view))
+    ]
     data = [view for view in silent if waits_for_data(view)]
     other = [view for view in silent if view not in data]
     # An operation without a recorded call may or may not have been queued.
@@ -52,6 +99,7 @@ def judge_idle(views: Sequence[RankView]) -> Judgement:
     parts = (
         judge_state("idle", "data", data, _stall_evidence, STALL_ADVICE["data"]),
         judge_state("idle", "host", other, _stall_evidence, _host_advice(other)),
+        judge_state("idle", "capture", captured, _captured_evidence, STALL_ADVICE["capture"]),
         judge_state("idle", "queued", queued, _queued_evidence, STALL_ADVICE["queued"]),
     )
     findings = tuple(finding for part in parts for finding in part.findings)
@@ -140,6 +188,16 @@ def _describe_pauses(view: RankView) -> str:
     )
 
 
+def _captured_evidence(views: Sequence[View[Captures]]) -> tuple[str, ...]:
+    worst = max(views, key=_captured_ms)
+    count = float(np.mean(worst.steady(worst.fact.count)))
+    words = "idle while the host captured CUDA graphs"
+    return (
+        format_idle_line(views, _captured_ms, words),
+        f"rank {worst.rank}: {count:.2f} captures a step, each of which ends with an instance",
+    )
+
+
 def _queued_evidence(views: Sequence[RankView]) -> tuple[str, ...]:
     words = "idle with work issued that waited for something else"
     return (format_idle_line(views, _queued_ms, words), *list_places(views, QUEUED))
@@ -147,13 +205,19 @@ def _queued_evidence(views: Sequence[RankView]) -> tuple[str, ...]:
 
 def _edit(finding: Finding) -> Change | None:
     """What else the GPU waits for where its operations were queued, nobody knows."""
-    return {"queued": None, "data": LONE_PAUSES}.get(finding.cause, PAUSES)
+    changes = {"queued": None, "data": LONE_PAUSES, "capture": CAPTURES}
+    return changes.get(finding.cause, PAUSES)
+
+
+def _time_ms(view: View[Captures], cause: str) -> float:
+    times = {"queued": _queued_ms, "capture": _captured_ms}
+    return times.get(cause, _stall_ms)(view)
 
 
 RULE = FindingRule(
     kind="idle",
     title="Idle GPU",
-    collect=collect_nothing,
+    collect=collect_captures,
     judge=judge_idle,
     rows=(
         FindingRow(
@@ -166,13 +230,21 @@ RULE = FindingRule(
             ),
         ),
         FindingRow(
+            causes=("capture",),
+            when=(
+                "the GPU idles from the last operation launched before a CUDA graph is "
+                "instantiated to the next one, in every other step or more. Where that is half of "
+                "the idle time of cause `stall`, it stands in for `data` and `host`"
+            ),
+        ),
+        FindingRow(
             causes=("queued",),
             when="the GPU idles by cause `queued`",
         ),
     ),
     unclear_without_steps=lambda finding: finding.cause != "queued",
     needs_all_kernels=True,
-    time_ms=lambda view, cause: _queued_ms(view) if cause == "queued" else _stall_ms(view),
+    time_ms=_time_ms,
     edit=_edit,
     place=lambda views, finding: find_longest_gap(QUEUED if finding.cause == "queued" else STALL)(
         views, finding

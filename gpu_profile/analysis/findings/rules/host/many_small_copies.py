@@ -1,4 +1,4 @@
-"""Finding many_small_copies: an engine's iteration begins with many small copies."""
+"""Finding many_small_copies: many small copies to the GPU, in an engine's iteration or in rows."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -7,7 +7,7 @@ import numpy as np
 
 from gpu_profile.analysis.activity.activity import COPY, COPY_TO_DEVICE, NO_CALL, Activity
 from gpu_profile.analysis.activity.idle.blocking_calls import STAGED_BYTES, blocking_calls
-from gpu_profile.analysis.arrays.types import IntArray, Places
+from gpu_profile.analysis.arrays.types import Flags, IntArray, Places
 from gpu_profile.analysis.findings.facts.windows import list_host_windows, list_windows
 from gpu_profile.analysis.findings.finding import Finding, Judgement, format_ranks
 from gpu_profile.analysis.findings.idle_time import judge_state
@@ -15,24 +15,27 @@ from gpu_profile.analysis.findings.rule import FindingRow, FindingRule
 from gpu_profile.analysis.findings.view import View
 from gpu_profile.analysis.replay.edits.calls import LATE_NS
 from gpu_profile.analysis.replay.edits.iterations import FEW_COPIES
+from gpu_profile.analysis.replay.edits.launch_rows import mark_runs
 from gpu_profile.analysis.replay.plan import TOKEN_WAITS
 from gpu_profile.analysis.store.database import Database
 
 MANY = 16
-"""In an iteration: engines copy tokens, positions, lengths and tables of blocks, some 5 to 10."""
+"""In a step: engines copy tokens, positions, lengths and tables of blocks, some 5 to 10, and a
+training its batch."""
 COPY_ADVICE = (
-    "Pack what an iteration needs into one pinned buffer and copy that at once; keep on the GPU "
-    "what does not change, and update it there."
+    "Pack what a step needs into one pinned buffer and copy that at once; keep on the GPU what "
+    "does not change, and update it there."
 )
 
 
 @dataclass(frozen=True, eq=False)
 class SmallCopies:
-    """Copies to the GPU under STAGED_BYTES bytes: their number by window, and their usual bytes.
-    `waits`: other calls by window that held the host.
+    """Copies to the GPU under STAGED_BYTES bytes: their number by window, that of those `in_rows`,
+    and their usual bytes. `waits`: other calls by window that held the host.
     """
 
     count: IntArray
+    in_rows: IntArray
     bytes: int
     waits: IntArray
 
@@ -43,8 +46,22 @@ def collect_small_copies(activity: Activity, _: Database) -> SmallCopies:
     small = (ops.kind == COPY) & (ops.copy_kind == COPY_TO_DEVICE) & (ops.bytes < STAGED_BYTES)
     usual = int(np.median(ops.bytes[small])) if small.any() else 0
     waits = _find_other_waits(activity, ops.call[small & (ops.call != NO_CALL)])
-    count = list_windows(activity).count(ops.start[small])
-    return SmallCopies(count, usual, list_host_windows(activity).count(waits))
+    windows = list_windows(activity)
+    return SmallCopies(
+        windows.count(ops.start[small]),
+        windows.count(np.sort(ops.start[_find_rows(activity, small)])),
+        usual,
+        list_host_windows(activity).count(waits),
+    )
+
+
+def _find_rows(activity: Activity, small: Flags) -> IntArray:
+    """The copies that a thread makes in rows, one by one, with no other operation between."""
+    if not small.any():
+        return np.empty(0, np.int64)
+    thread = activity.launcher_of(np.arange(len(small)))
+    order = np.lexsort((activity.launched, thread))
+    return np.asarray(order[mark_runs(small[order], thread[order])], np.int64)
 
 
 def _find_other_waits(activity: Activity, copies: Places) -> IntArray:
@@ -64,25 +81,34 @@ def _find_other_waits(activity: Activity, copies: Places) -> IntArray:
 
 
 def judge_small_copies(views: Sequence[View[SmallCopies]]) -> Judgement:
-    """Find iterations with many small copies."""
-    many = [
-        view
-        for view in views
-        if view.states.steps.are_iterations and view.mean(view.fact.count) >= MANY
-    ]
+    """Find iterations with many small copies, and steps with rows of them."""
+    many = [view for view in views if view.has_steps and _count(view) >= MANY]
     judged = judge_state("many_small_copies", "copy", many, _list_evidence, COPY_ADVICE)
-    if any(view.mean(view.fact.waits) >= TOKEN_WAITS for view in many):
+    if not all(_waits_for_tokens(view) for view in many):
         return judged
     # The host waits for these copies and for the tokens alone.
     findings = (replace(finding, includes=("synchronization",)) for finding in judged.findings)
     return replace(judged, findings=tuple(findings))
 
 
+def _count(view: View[SmallCopies]) -> float:
+    """Those of an iteration, or of the rows of a step."""
+    are_iterations = view.states.steps.are_iterations
+    return view.mean(view.fact.count if are_iterations else view.fact.in_rows)
+
+
+def _waits_for_tokens(view: View[SmallCopies]) -> bool:
+    """Whether an engine waits for its tokens alone, but for these copies."""
+    return view.states.steps.are_iterations and view.mean(view.fact.waits) < TOKEN_WAITS
+
+
 def _list_evidence(views: Sequence[View[SmallCopies]]) -> tuple[str, ...]:
-    worst = max(views, key=lambda view: view.mean(view.fact.count))
+    worst = max(views, key=_count)
+    are_iterations = worst.states.steps.are_iterations
+    part = "an iteration" if are_iterations else "a step, one after the other"
     return (
-        f"{format_ranks(view.rank for view in views)}: {worst.mean(worst.fact.count):.0f} copies "
-        f"to the GPU an iteration, of {worst.fact.bytes} bytes in the median",
+        f"{format_ranks(view.rank for view in views)}: {_count(worst):.0f} copies to the GPU "
+        f"{part}, of {worst.fact.bytes} bytes in the median",
     )
 
 
@@ -102,7 +128,8 @@ RULE = FindingRule(
         FindingRow(
             causes=("copy",),
             when=(
-                "an engine copies less than 64 KiB to the GPU 16 times or more in an iteration. "
+                "an engine copies less than 64 KiB to the GPU 16 times or more in an iteration, or "
+                "another program in a step, in rows of six and more with nothing else between. "
                 "The gain is that of one copy in place of those between two kernels"
             ),
         ),

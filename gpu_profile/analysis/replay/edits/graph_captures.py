@@ -1,0 +1,43 @@
+"""The change without captures of CUDA graphs in the steps."""
+
+import numpy as np
+
+from gpu_profile.analysis.activity.graph_captures import INSTANTIATE_NAME
+from gpu_profile.analysis.arrays.memo import once_each
+from gpu_profile.analysis.arrays.types import IntArray
+from gpu_profile.analysis.replay.changes import Change, free_calls, match_names, shorten
+from gpu_profile.analysis.replay.rank.rank_graph import NONE
+from gpu_profile.analysis.replay.run.run_graph import RunGraph
+from gpu_profile.analysis.replay.weights import Weights
+
+
+@once_each
+def find_captures(graph: RunGraph) -> IntArray:
+    """The calls of captures: from behind the last call that launched an operation before a graph is
+    instantiated, to the next one, which is counted too.
+
+    What is captured launches nothing, so no call of it is between. torch collects garbage, waits
+    and empties its cache before a capture.
+    """
+    calls, ops = graph.calls, graph.ops
+    launches = np.zeros(len(calls.start), bool)
+    launches[ops.call[ops.call != NONE]] = True
+    first = np.r_[True, calls.thread[1:] != calls.thread[:-1]][: len(launches)]
+    stretch = np.cumsum(first | np.r_[False, launches[:-1]][: len(launches)]) - 1
+    captures = np.zeros(int(stretch.max(initial=-1)) + 1, bool)
+    captures[stretch[match_names(graph, INSTANTIATE_NAME)[calls.name]]] = True
+    return np.flatnonzero(captures[stretch])
+
+
+def _keep_graphs(graph: RunGraph, weights: Weights) -> Weights:
+    """The host captures nothing: it goes on to the launch behind at once. A wait before a capture,
+    such as that for the result of the step before, stays.
+    """
+    calls = find_captures(graph)
+    starts = graph.nodes.call_start[calls]
+    weights = shorten(graph, weights, starts, weights.delay[starts])
+    launches = np.isin(calls, graph.ops.call)
+    return free_calls(graph, weights, calls[~launches & ~graph.calls.waits[calls]])
+
+
+CAPTURES = Change("captures of CUDA graphs", _keep_graphs, ("idle",))
