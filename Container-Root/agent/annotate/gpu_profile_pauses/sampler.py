@@ -69,6 +69,7 @@ class Sampler:
         self._ended = True
         self._number = 0
         self._forks = 0
+        self._forking: dict[int, tuple[str, int]] = {}
         self._goes_on = False
 
     def start(self) -> None:
@@ -94,12 +95,19 @@ class Sampler:
         if self._goes_on:
             self._end_thread()
             _wait_until(lambda: not os.path.exists(f"/proc/self/task/{self._number}"))  # noqa: PTH110
+            if SWITCH.is_alive() and SWITCH.is_wanted():
+                text = self._texts.text(sys._getframe())
+                self._forking[get_ident()] = text, perf_counter_ns()
 
     def after_fork(self) -> None:
-        """Start the thread again in the process that forked, at its next garbage collection:
-        from 3.13 on os.fork counts threads behind this hook.
+        """Mark the fork, in which nobody else looks. Start the thread again in the process that
+        forked, at its next garbage collection: from 3.13 on os.fork counts threads behind this
+        hook.
         """
         self._forks -= 1
+        text, since = self._forking.pop(get_ident(), ("", 0))
+        if text:
+            self._marks.write(text, perf_counter_ns() - since)
         if self._goes_on and not self._forks and self._start_again not in gc.callbacks:
             gc.callbacks.append(self._start_again)
 

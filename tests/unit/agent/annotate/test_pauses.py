@@ -147,16 +147,19 @@ def test_a_program_of_another_library_has_names_too(site: Path, tool: Path) -> N
 def test_stacks_are_read_again_behind_forks(site: Path, tool: Path) -> None:
     """The thread ends for each fork, from Python 3.12 on, and begins at the next collection.
 
-    Its first mark tells of 10 ms, as that of a new thread, not of the time since the fork.
+    Its first mark tells of 10 ms, as that of a new thread, not of the time since the fork, which
+    has a mark of its own.
     """
     code = f"""
 import torch, gc, threading
 {WAIT}
-for _ in range(3):
+def start_worker():
     child = os.fork()
     if child == 0:
         os._exit(0)
     os.waitpid(child, 0)
+for _ in range(3):
+    start_worker()
 gc.collect()
 def behind():
     while '| behind "program.py"' not in open(log).read():
@@ -167,4 +170,8 @@ print(threading.main_thread().native_id)
     done = run(site, tool, code)
     assert (done.returncode, done.stderr) == (0, "")
     lengths = [ns for thread, ns, _ in list_marks(site) if thread == int(done.stdout)]
-    assert lengths.count(10_000_000) == (2 if sys.version_info >= (3, 12) else 1)
+    has_hook = sys.version_info >= (3, 12)
+    assert lengths.count(10_000_000) == (2 if has_hook else 1)
+    forks = [text for thread, ns, text in list_marks(site) if thread == 0 and ns > 0]
+    forks = [text for text in forks if '| start_worker "program.py" ' in text]
+    assert len(forks) == (3 if has_hook else 0)
