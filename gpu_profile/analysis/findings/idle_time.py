@@ -43,10 +43,10 @@ def note_missing_steps(views: Sequence[RankView]) -> tuple[str, ...]:
 
 
 def format_idle_line(
-    views: Sequence[RankView],
-    cost_ms: Callable[[RankView], float],
+    views: Sequence[ViewT],
+    cost_ms: Callable[[ViewT], float],
     words: str,
-    step_ms: Callable[[RankView], float] = lambda view: view.step_ms,
+    step_ms: Callable[[ViewT], float] = lambda view: view.step_ms,
 ) -> str:
     """Return a line such as `ranks 0-3: 5.10 of 48.00 ms a step WORDS; most on rank 2, 14 %`."""
     # By share: the ranks of a pipeline can have steps of different length.

@@ -52,7 +52,7 @@ def _are_steps(steps: Repetition, rows: IntArray, inner: Repetition) -> bool:
     """
     bursts = np.count_nonzero(np.diff(rows) > ALIKE * inner.size)
     are_more = bursts >= FEWEST and len(steps.first) >= MORE * bursts
-    return are_more and steps.size >= LARGER * inner.size
+    return bool(are_more) and steps.size >= LARGER * inner.size
 
 
 def _mark_bursts(launches: Launches, inner: Repetition) -> Flags:

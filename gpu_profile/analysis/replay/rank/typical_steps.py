@@ -5,12 +5,13 @@ from numpy.typing import NDArray
 
 from gpu_profile.analysis.activity.common_steps import CAP_QUANTILE
 from gpu_profile.analysis.arrays.periods import FEWEST_TIMES
-from gpu_profile.analysis.arrays.types import IntArray
+from gpu_profile.analysis.arrays.types import Flags, IntArray
 from gpu_profile.analysis.replay.step_times import SETTLING
 
-ALIKE_STEPS, SLOW = 0.05, 1.5
+ALIKE_STEPS, SLOW, VERY_SLOW = 0.05, 1.5, 3.0
 """Means of steps that differ by less are alike. One slow step in ten is no part of the mean, unless
-FEWEST_TIMES steps take SLOW times the median: a log in each tenth step is a part of it."""
+FEWEST_TIMES steps take SLOW times the median: a log in each tenth step is a part of it. A step that
+is VERY_SLOW does something else."""
 
 
 def typical_step(lengths: IntArray) -> float:
@@ -27,13 +28,26 @@ def leave_out_slow(lengths: IntArray) -> IntArray:
 def find_typical_steps(lengths: IntArray, count: int) -> int:
     """The first of `count` steps that are like all: with as much of slow steps, if there are such.
 
-    Of a slow step in each twentieth, some hold one and others none: rare ones are told apart.
+    Of a slow step in each twentieth, some hold one and others none: rare ones are told apart. Of
+    very slow steps that come less than once in `count`, they hold none: the first of 126 rounds
+    draws the numbers of all.
     """
     errors = _measure_errors(lengths, typical_step(lengths), count)
     if errors.min() > ALIKE_STEPS:
         usual = leave_out_slow(lengths)
         errors = _measure_errors(usual, float(usual.mean()), count)
-    return _choose_least(errors)
+    holds_rare = _find_rare(lengths, count)
+    return _choose_least(errors if holds_rare.all() else np.where(holds_rare, np.inf, errors))
+
+
+def _find_rare(lengths: IntArray, count: int) -> Flags:
+    """Whether `count` steps hold a very slow one, by the first of them; False where these are not
+    rare, or too few to tell.
+    """
+    slow = lengths > VERY_SLOW * np.median(lengths)
+    sums = np.r_[0, np.cumsum(slow)]
+    is_rare = sums[-1] >= FEWEST_TIMES and sums[-1] * count < len(lengths)
+    return np.asarray((sums[count:] > sums[:-count]) & is_rare, np.bool_)
 
 
 def choose_steps(lengths: IntArray, typical: float, count: int) -> int:

@@ -99,7 +99,7 @@ def _find_proven(activity: Activity, database: Database) -> Intervals:
 
 
 def _find_tuned(activity: Activity, database: Database) -> Intervals:
-    tuned = [find_tuning(stacks, activity.calls.thread) for stacks in load_stacks(database)]
+    tuned = [find_tuning(stacks, activity.calls.threads) for stacks in load_stacks(database)]
     none = np.empty(0, np.int64)
     start, end = [each.start for each in tuned], [each.end for each in tuned]
     return Intervals.union(np.concatenate([none, *start]), np.concatenate([none, *end]))
@@ -166,7 +166,7 @@ def _is_slow(view: View[Compilations]) -> bool:
 
 def _tunes(view: View[Compilations]) -> bool:
     is_habit = np.count_nonzero(_mark_tuned(view)) >= LEAST_STEPS
-    return is_habit and view.is_costly(_tuned_ms(view))
+    return bool(is_habit) and view.is_costly(_tuned_ms(view))
 
 
 def _mark_tuned(view: View[Compilations]) -> Flags:
