@@ -1,6 +1,7 @@
 """The view of a rank that rules judge."""
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Generic, TypeVar
 
 import numpy as np
@@ -8,6 +9,7 @@ from numpy.typing import NDArray
 
 from gpu_profile.analysis.activity.common_steps import CAP_QUANTILE
 from gpu_profile.analysis.activity.states import RankSplit, RankStates
+from gpu_profile.analysis.arrays.memo import once_each
 from gpu_profile.analysis.arrays.periods import LEAST_NS, find_period, find_rare, find_single
 from gpu_profile.analysis.arrays.types import IntArray
 from gpu_profile.analysis.findings.facts.common import CommonFacts
@@ -86,6 +88,7 @@ class RankView:
         """The time in these states, in ms for one step."""
         return sum(self.mean(self.split.spent[state]) for state in states) / 1e6
 
+    @once_each
     def delays(self, state: str) -> IntArray:
         """The time in a state by steady step (ns), without delays that came once: steps that have
         one (find_single) count as much as the median step.
@@ -93,10 +96,12 @@ class RankView:
         values = self.steady(self.split.spent[state])
         return np.where(self.is_single(state), int(np.median(values)), values)
 
+    @once_each
     def is_single(self, state: str) -> NDArray[np.bool_]:
         """A mask of the steady steps with a delay that does not prove to come again."""
         return find_single(self.steady(self.split.spent[state]), self.least_delay)
 
+    @once_each
     def repeats(self, state: str) -> bool:
         """Whether a delay in this state comes in every n-th step, or in two or more steps."""
         values = self.delays(state)
@@ -122,7 +127,7 @@ class RankView:
         mean = float(np.mean(self.steady(states.end - states.start) - once)) / 1e6
         return mean if self.repeats(state) else self.step_ms
 
-    @property
+    @cached_property
     def step_ms(self) -> float:
         states = self.states
         return self.mean(states.end - states.start) / 1e6
