@@ -15,6 +15,7 @@ from gpu_profile.analysis.findings.facts.rare_pauses import PauseTimes
 from gpu_profile.analysis.findings.finding import SHOWN_MS, Finding, format_ranks
 from gpu_profile.analysis.findings.table import RULES
 from gpu_profile.analysis.findings.view import View
+from gpu_profile.analysis.multi_report.forked_copy import map_in_copies
 from gpu_profile.analysis.replay.changes import Apply, Change, combine
 from gpu_profile.analysis.replay.edits.causes import LEAST_SHARE, LONE_PAUSES, PAUSES
 from gpu_profile.analysis.replay.plan import ALIKE, Plan
@@ -110,10 +111,13 @@ def replay_costs(
         apart = (f for f in findings if not any(_includes(other, f) for other in findings))
         return sorted(apart, key=_sort_key)
     gains = _Gains(replay, plan, shadow, rare)
-    costs = [cost for finding in findings if (cost := gains.add_cost(finding))]
+    found = map_in_copies(gains.add_cost, findings, replay.processes)
+    costs = [cost for cost in found if cost]
     costs.sort(key=_sort_key)
     costs.sort(key=gains.find_turn)
-    kept = (gains.tell_same_loss(finding, costs[:place]) for place, finding in enumerate(costs))
+    earlier = [costs[:place] for place in range(len(costs))]
+    pairs = list(zip(costs, earlier, strict=True))
+    kept = map_in_copies(lambda pair: gains.tell_same_loss(*pair), pairs, replay.processes)
     return [finding for finding in kept if finding]
 
 

@@ -1,4 +1,4 @@
-"""Compute a value in a forked copy of this process, which has all that was read so far."""
+"""Compute values in forked copies of this process, which have all that was read so far."""
 
 import ctypes
 import os
@@ -6,16 +6,18 @@ import pickle
 import signal
 import sys
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Generic, NoReturn, TypeVar
 
+Item = TypeVar("Item")
 Result = TypeVar("Result")
 
 CAN_FORK = sys.platform == "linux"
 """macOS' own libraries may fail in a forked process that starts no other program."""
 # Of linux/prctl.h: https://man7.org/linux/man-pages/man2/PR_SET_PDEATHSIG.2const.html
 PR_SET_PDEATHSIG = 1
+_NUMBER_BYTES = 4
 
 
 class ForkedCopy(Generic[Result]):
@@ -57,3 +59,35 @@ def _compute(function: Callable[[], object], pipe: int) -> NoReturn:
         os._exit(0)
     finally:
         os._exit(1)
+
+
+def map_in_copies(
+    function: Callable[[Item], Result], items: Sequence[Item], processes: int
+) -> list[Result]:
+    """function(item) of each item, in order, by so many processes: this one and copies of it.
+
+    Each takes the next item from a pipe when it has done one: a read of a pipe is never shared.
+    """
+    processes = min(processes, len(items))
+    if processes < 2 or not CAN_FORK:
+        return [function(item) for item in items]
+    numbers, filled = os.pipe()
+    os.write(filled, b"".join(n.to_bytes(_NUMBER_BYTES, "big") for n in range(len(items))))
+    os.close(filled)
+
+    def take_items() -> dict[int, Result]:
+        done = {}
+        while read := os.read(numbers, _NUMBER_BYTES):
+            number = int.from_bytes(read, "big")
+            done[number] = function(items[number])
+        return done
+
+    copies = [ForkedCopy(take_items) for _ in range(processes - 1)]
+    try:
+        done = take_items()
+    finally:
+        others = [copy.result() for copy in copies]
+        os.close(numbers)
+    for other in others:
+        done |= other
+    return [done[n] if n in done else function(items[n]) for n in range(len(items))]

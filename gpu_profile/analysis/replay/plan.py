@@ -10,7 +10,7 @@ from gpu_profile.analysis.replay.as_others import (
     speed_up_gpu,
     speed_up_host,
 )
-from gpu_profile.analysis.replay.changes import Change
+from gpu_profile.analysis.replay.changes import Change, combine
 from gpu_profile.analysis.replay.edits.calls import LATE_NS
 from gpu_profile.analysis.replay.edits.causes import (
     ALLOCATIONS,
@@ -206,7 +206,7 @@ def make_plan(
     # One round more than items: it tells which alternatives of the last item still gain.
     for number in range(most + 1):
         changes = items[-1].alternatives if number == most else changes
-        trials = list(try_changes(replay, weights, time, changes, least))
+        trials = try_changes(replay, weights, time, changes, least)
         useful = [trial for trial in trials if now - trial.step_ms >= least]
         if number:
             items[-1] = _drop_later(items[-1], [trial.change for trial in useful])
@@ -215,13 +215,13 @@ def make_plan(
             gains |= {trial.change.text: now - trial.step_ms for trial in trials}
         if not useful or number == most:
             break
-        if _hides_pauses(replay, useful, now, least):
+        if _hides_pauses(replay, weights, useful, now, least):
             changes = tuple(change for change in changes if change != PAUSES)
             useful = [trial for trial in useful if trial.change != PAUSES]
         best = _choose_best(replay.graph, useful, now)
         items.append(PlanItem(best.change, now, best.step_ms, _list_alike(useful, best, now)))
         changes = tuple(change for change in changes if change != best.change)
-        now, weights, time = best.step_ms, best.weights, best.time
+        now, weights, time = best.step_ms, best.change.apply(replay.graph, weights), best.time
     plan = Plan(step_ms, replay.test.error, tuple(items), gains, replay.step_ms)
     return _add_factors(plan, shadow) if shadow else plan
 
@@ -236,7 +236,9 @@ def _add_factors(plan: Plan, shadow: Shadow) -> Plan:
     )
 
 
-def _hides_pauses(replay: Replay, trials: Sequence[Trial], now: float, least_ms: float) -> bool:
+def _hides_pauses(
+    replay: Replay, weights: Weights, trials: Sequence[Trial], now: float, least_ms: float
+) -> bool:
     """Whether the pauses are a part of slow launches: those gain much more, and a host that
     launches faster runs so far ahead of its GPU that its pauses cost nothing.
 
@@ -249,7 +251,7 @@ def _hides_pauses(replay: Replay, trials: Sequence[Trial], now: float, least_ms:
     pauses, launches = by_change[PAUSES], by_change[LAUNCHES]
     if now - pauses.step_ms >= ALIKE * (now - launches.step_ms):
         return False
-    both = PAUSES.apply(replay.graph, launches.weights)
+    both = combine((LAUNCHES.apply, PAUSES.apply))(replay.graph, weights)
     return launches.step_ms - replay.predict_step(both) < least_ms
 
 

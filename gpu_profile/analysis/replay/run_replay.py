@@ -30,10 +30,13 @@ MOST_UNMATCHED = 0.1
 
 @dataclass(frozen=True, eq=False)
 class Replay:
-    """A graph whose unchanged replay holds; `test` says how well."""
+    """A graph whose unchanged replay holds; `test` says how well. `processes`: how many may replay
+    changes side by side.
+    """
 
     graph: RunGraph
     test: SelfTest
+    processes: int = 1
     _times: dict[bytes, IntArray] = field(default_factory=dict)
     """By Weights.digest: a plan, its shadow and the findings' costs ask for some of them twice."""
 

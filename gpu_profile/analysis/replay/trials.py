@@ -1,12 +1,13 @@
 """Try the changes that the critical path of a run holds."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from gpu_profile.analysis.activity.activity import COMPUTE
 from gpu_profile.analysis.arrays.types import IntArray
+from gpu_profile.analysis.multi_report.forked_copy import map_in_copies
 from gpu_profile.analysis.replay.changes import Change
 from gpu_profile.analysis.replay.critical_path import CriticalPath, find_critical_path
 from gpu_profile.analysis.replay.run.run_graph import Edge, RunGraph
@@ -16,27 +17,33 @@ from gpu_profile.analysis.replay.weights import Weights
 
 @dataclass(frozen=True, eq=False)
 class Trial:
+    """`time` of each node with the change, and the step that follows."""
+
     change: Change
-    weights: Weights
     time: IntArray
     step_ms: float
 
 
 def try_changes(
     replay: Replay, weights: Weights, time: IntArray, changes: Sequence[Change], least_ms: float
-) -> Iterator[Trial]:
-    """Replay the changes that the critical path holds."""
+) -> list[Trial]:
+    """Replay the changes that the critical path holds, in as many processes as the replay has."""
     graph = replay.graph
     path = find_critical_path(graph, time, weights)
     slowed = _measure_slowed(graph, path, time)
-    for change in changes:
+
+    def try_change(change: Change) -> tuple[IntArray, float] | None:
         held = _measure_held(graph, path, weights, (change.core or change.apply)(graph, weights))
         held += slowed if change.frees_communication else 0.0
         # No change gains more than the path holds of it, and each replay takes 10 us an operation.
-        if held and held / 1e6 >= least_ms:
-            changed = change.apply(graph, weights)
-            step_ms = replay.predict_step(changed)
-            yield Trial(change, changed, replay.simulate(changed), step_ms)
+        if not held or held / 1e6 < least_ms:
+            return None
+        changed = change.apply(graph, weights)
+        return replay.simulate(changed), replay.predict_step(changed)
+
+    tried = map_in_copies(try_change, changes, replay.processes)
+    pairs = zip(changes, tried, strict=True)
+    return [Trial(change, *values) for change, values in pairs if values]
 
 
 def _measure_held(graph: RunGraph, path: CriticalPath, before: Weights, after: Weights) -> float:

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from gpu_profile.analysis.findings.diagnose import FINDINGS
-from gpu_profile.analysis.multi_report.forked_copy import CAN_FORK, ForkedCopy
+from gpu_profile.analysis.multi_report.forked_copy import CAN_FORK, ForkedCopy, map_in_copies
 from gpu_profile.analysis.multi_report.work import Partials, ReportSource, Work
 from gpu_profile.analysis.our_tables.step_sum import STEP_SUM
 from gpu_profile.analysis.replay.changes import Change, combine
@@ -31,6 +31,45 @@ def test_what_a_killed_copy_was_to_compute_is_computed_here() -> None:
 def test_an_error_is_raised_here() -> None:
     with pytest.raises(ZeroDivisionError):
         ForkedCopy(lambda: 1 // 0).result()
+
+
+def test_items_are_mapped_in_their_order_by_several_processes() -> None:
+    """Each of three items waits until all three are begun, so one process alone would not end."""
+    begun, tell = os.pipe()
+    others, go = os.pipe()
+
+    def meet(item: int) -> tuple[int, int]:
+        os.write(tell, b".")
+        if item == 0:
+            for _ in range(3):
+                os.read(begun, 1)
+            os.write(go, b"...")
+        os.read(others, 1)
+        return item, os.getpid()
+
+    met = map_in_copies(meet, [0, 1, 2], 3)
+    assert [item for item, _ in met] == [0, 1, 2]
+    assert len({process for _, process in met}) == 3
+
+
+def test_one_process_maps_alone() -> None:
+    assert set(map_in_copies(lambda _: os.getpid(), [0, 1, 2], 1)) == {os.getpid()}
+
+
+def test_items_of_a_killed_copy_are_computed_here() -> None:
+    us = os.getpid()
+
+    def die_elsewhere(item: int) -> int:
+        if os.getpid() != us:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return item
+
+    assert map_in_copies(die_elsewhere, list(range(20)), 4) == list(range(20))
+
+
+def test_an_error_of_an_item_is_raised_here() -> None:
+    with pytest.raises(ZeroDivisionError):
+        map_in_copies(lambda item: 1 // item, [2, 1, 0], 3)
 
 
 def test_findings_of_a_copy_are_those_of_one_process(short_run: Path) -> None:
