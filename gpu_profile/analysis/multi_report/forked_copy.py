@@ -1,6 +1,7 @@
 """Compute values in forked copies of this process, which have all that was read so far."""
 
 import ctypes
+import gc
 import os
 import pickle
 import signal
@@ -51,6 +52,7 @@ class ForkedCopy(Generic[Result]):
 
 def _compute(function: Callable[[], object], pipe: int) -> NoReturn:
     """Write the value to the pipe and end this process; it ends with the one that forked it too."""
+    gc.disable()  # a collection writes to the objects that were read, and so copies their pages
     try:
         with suppress(OSError, AttributeError):
             ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
