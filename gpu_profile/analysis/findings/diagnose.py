@@ -52,33 +52,32 @@ def judge_run(
     callback_ns: int = 0,
     control_ratio: float = 0.0,
     replay: Replay | str | None = None,
+    judged: Sequence[Judgement] | None = None,
 ) -> Diagnosis:
     """Judge all ranks together. `clock_error_ns`: the residual error of the reports' clocks.
     `control_ms`: the step without the recording, 0 where it is not known, or `control_ratio` times
     the recorded one; the profiler takes `callback_ns` of each call in it. `replay`: of these, by
-    replay_parts(), if the caller has it.
+    replay_parts(), and `judged`: of judge_rules(), if the caller has them.
     """
-    facts = list(chain.from_iterable(part.ranks for part in parts))
-    by_kind = make_views(facts, clock_error_ns)
+    by_kind = _view_ranks(parts, clock_error_ns)
     views: Sequence[RankView] = next(iter(by_kind.values()))
-    reports = sorted((part.health for part in parts), key=lambda health: health.report)
-    nothing = Judgement(unjudged=("anything: the reports hold no GPU work",))
-    judged = [_judge(rule, by_kind[rule.kind]) for rule in RULES.values()] if views else [nothing]
-    alike = _keep_alike(views)
-    judged += [judge_undecided_kernels(alike), _note_missing_kernels(alike)]
-    judged += [rule.judge_reports(by_kind[rule.kind], reports) for rule in RULES.values()]
+    judged = judge_rules(parts, clock_error_ns) if judged is None else judged
     replay = replay_parts(parts, clock_error_ns) if replay is None else replay
     control_ms = control_ms or _take_part(replay, control_ratio)
     findings = _choose_findings(judged, by_kind, replay, control_ms)
     notes = list(chain.from_iterable(judgement.unjudged for judgement in judged))
     if views and not any(view.has_steps for view in views):
         findings, notes = _of_recording(findings, notes)
-    facts_of_run = _describe_run(parts, views, reports)
+    facts_of_run = _describe_run(parts, views)
     notes += [f"single steps: {reason}" for reason in facts_of_run.no_steps]
     shadow = None if isinstance(replay, str) else find_shadow(replay, control_ms, callback_ns)
     left_out = _list_unfound(findings)
     plan = replay if isinstance(replay, str) else make_plan(replay, shadow, left_out=left_out)
-    pauses = {} if isinstance(replay, str) else measure_pauses(alike, replay, control_ms > 0)
+    pauses = (
+        {}
+        if isinstance(replay, str)
+        else measure_pauses(_keep_alike(views), replay, control_ms > 0)
+    )
     portions = {} if isinstance(replay, str) else measure_portions(RULES, by_kind, replay)
     ordered = replay_costs(findings, replay, plan, shadow, RareCauses(pauses, portions))
     named = tuple(replace(finding, advice=name_program(finding.advice)) for finding in ordered)
@@ -87,11 +86,31 @@ def judge_run(
     return diagnosis.with_texts(_hide_secrets)
 
 
-def _describe_run(
-    parts: Sequence[DiagnosedReport], views: Sequence[RankView], reports: Sequence[ReportHealth]
-) -> Overview:
+def judge_rules(parts: Sequence[DiagnosedReport], clock_error_ns: int = 0) -> list[Judgement]:
+    """What the rules say of all ranks together, without a replay."""
+    by_kind = _view_ranks(parts, clock_error_ns)
+    views: Sequence[RankView] = next(iter(by_kind.values()))
+    nothing = Judgement(unjudged=("anything: the reports hold no GPU work",))
+    judged = [_judge(rule, by_kind[rule.kind]) for rule in RULES.values()] if views else [nothing]
+    alike = _keep_alike(views)
+    judged += [judge_undecided_kernels(alike), _note_missing_kernels(alike)]
+    reports = _sort_health(parts)
+    return judged + [rule.judge_reports(by_kind[rule.kind], reports) for rule in RULES.values()]
+
+
+def _view_ranks(
+    parts: Sequence[DiagnosedReport], clock_error_ns: int
+) -> dict[str, list[View[Any]]]:
+    return make_views(list(chain.from_iterable(part.ranks for part in parts)), clock_error_ns)
+
+
+def _sort_health(parts: Sequence[DiagnosedReport]) -> list[ReportHealth]:
+    return sorted((part.health for part in parts), key=lambda health: health.report)
+
+
+def _describe_run(parts: Sequence[DiagnosedReport], views: Sequence[RankView]) -> Overview:
     hosts = list(chain.from_iterable(part.hosts for part in parts))
-    others = list(chain.from_iterable(report.others for report in reports))
+    others = list(chain.from_iterable(report.others for report in _sort_health(parts)))
     utc = next((part.utc for part in parts if part.utc), 0)
     return overview(views, hosts, utc, others)
 

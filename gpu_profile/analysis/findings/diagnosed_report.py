@@ -65,11 +65,14 @@ def collect_report_facts(database: Database, scope: Scope) -> DiagnosedReport:
     return DiagnosedReport(ranks, health, by_host, tuple(graphs), utc)
 
 
-def replay_parts(parts: Sequence[DiagnosedReport], clock_error_ns: int = 0) -> Replay | str:
-    """The replay of the run; or on one line why nothing can be predicted."""
+def replay_parts(
+    parts: Sequence[DiagnosedReport], clock_error_ns: int = 0, processes: int = 1
+) -> Replay | str:
+    """The replay of the run, by so many processes; or on one line why nothing can be predicted."""
     ranks = [facts.common for part in parts for facts in part.ranks]
     incomplete = [rank.health for rank in ranks if rank.health.unseen_share > UNSEEN_SHARE]
     if incomplete:
         return f"rank {incomplete[0].rank} has {incomplete[0].unseen} launches without a kernel"
     graphs = list(chain.from_iterable(part.graphs for part in parts))
-    return prepare_replay(graphs, [rank.states for rank in ranks], clock_error_ns)
+    replay = prepare_replay(graphs, [rank.states for rank in ranks], clock_error_ns)
+    return replay if isinstance(replay, str) else replace(replay, processes=processes)

@@ -251,7 +251,7 @@ def _choose_workers(sources: Sequence[ReportSource], spares_memory: bool) -> int
     if sum(sizes) <= SMALL_BYTES:
         return 1
     most = fit_workers(sizes) if spares_memory else len(sizes)
-    return min(most, _count_cores())
+    return min(most, count_cores())
 
 
 def fit_workers(sizes: Sequence[int]) -> int:
@@ -277,7 +277,7 @@ def _estimate_bytes(source: ReportSource) -> int:
     return path.stat().st_size * (_PACKED if path.suffix == ".gz" else 1)
 
 
-def _count_cores() -> int:
+def count_cores() -> int:
     """The number of cores that this process may use, which can be less than the machine has."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))

@@ -6,12 +6,12 @@ from functools import partial
 from pathlib import Path
 
 from gpu_profile.analysis.activity.load.kept_columns import keep_activities
-from gpu_profile.analysis.findings.diagnose import FINDINGS, judge_run
-from gpu_profile.analysis.findings.diagnosed_report import replay_parts
+from gpu_profile.analysis.findings.diagnose import FINDINGS, judge_rules, judge_run
+from gpu_profile.analysis.findings.diagnosed_report import DiagnosedReport, replay_parts
 from gpu_profile.analysis.findings.diagnosis import Diagnosis
 from gpu_profile.analysis.multi_report.forked_copy import CAN_FORK, ForkedCopy
 from gpu_profile.analysis.multi_report.omissions import tell_omissions
-from gpu_profile.analysis.multi_report.parallel import merge_answers
+from gpu_profile.analysis.multi_report.parallel import count_cores, merge_answers
 from gpu_profile.analysis.multi_report.readers import Readers
 from gpu_profile.analysis.multi_report.work import Answer, Notify, Partials, ReportSource
 from gpu_profile.analysis.page.events import budget_of, join_pictures
@@ -43,6 +43,7 @@ from gpu_profile.table import Column, Table
 # page, over all ranks: about 12 of its 20 MB.
 EVENTS, BINS, WAITS = 1_000_000, 130_000, 100_000
 Judge = Callable[[], Diagnosis]
+_REPLAY_PROCESSES = 4  # a fork takes 4 ms and more, a replay 30: more processes save nothing
 OWN = 7  # the number of page_analyses()'s own parts, before the tables
 
 
@@ -72,9 +73,8 @@ def write_page(
     answers = readers.read_again(sources, page_analyses(len(sources)), notify)
     read = [answer for answer in answers if isinstance(answer, list)]
     parts = [answer[2] for answer in read]
-    replay = replay_parts(parts, clock_error_ns) if parts else ""
-    judge = partial(judge_run, parts, clock_error_ns, *control, replay)
-    judged = _start_copy(judge) if parts and readers.has_workers else judge
+    processes = min(_REPLAY_PROCESSES, count_cores()) if readers.has_workers else 1
+    replay, judged = _start_judging(parts, clock_error_ns, control, processes)
     tables, refused = _tables(sources, answers, notify)
     windows = next((source.scope.edges for source in sources if source.scope.edges), ())
     data = _page_data(read, tables, clock_error_ns, replay, redactor, windows)
@@ -82,15 +82,27 @@ def write_page(
     tell_findings(diagnosis)
     facts = {**(known or {}), **data.facts}
     data = replace(data, title=title, facts=facts, refused=refused, drilled=drilled or {})
-    text = render_page(data, diagnosis)
-    html = text.encode(errors="replace")  # a file's name may be no UTF-8
+    html = render_page(data, diagnosis).encode(errors="replace")  # a file's name may be no UTF-8
     write_atomically(output, html)
     return _summarise_page(output, data, len(diagnosis.findings), len(html))
 
 
-def _start_copy(judge: Judge) -> Judge:
-    """Judge in a forked copy meanwhile: that takes as long as all other parts of the page."""
-    return ForkedCopy(judge).result if CAN_FORK else judge
+def _start_judging(
+    parts: Sequence[DiagnosedReport],
+    clock_error_ns: int,
+    control: tuple[float, int, float],
+    processes: int,
+) -> tuple[Replay | str, Judge]:
+    """The replay, and what returns the diagnosis. With several processes the rules are judged
+    beside the replay, and the rest beside the other parts of the page, which take as long.
+    """
+    if not parts or processes < 2 or not CAN_FORK:
+        replay = replay_parts(parts, clock_error_ns) if parts else ""
+        return replay, partial(judge_run, parts, clock_error_ns, *control, replay)
+    rules = ForkedCopy(partial(judge_rules, parts, clock_error_ns))
+    replay = replay_parts(parts, clock_error_ns, processes)
+    judge = partial(judge_run, parts, clock_error_ns, *control, replay, rules.result())
+    return replay, ForkedCopy(judge).result
 
 
 def _page_data(

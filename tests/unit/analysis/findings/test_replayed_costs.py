@@ -6,7 +6,11 @@ from pathlib import Path
 import pytest
 
 from gpu_profile.analysis.findings.diagnose import judge_run
-from gpu_profile.analysis.findings.diagnosed_report import DiagnosedReport, collect_report_facts
+from gpu_profile.analysis.findings.diagnosed_report import (
+    DiagnosedReport,
+    collect_report_facts,
+    replay_parts,
+)
 from gpu_profile.analysis.replay.plan import Plan
 from gpu_profile.analysis.replay.rank.rank_graph import RankGraph
 from gpu_profile.analysis.store.database import Database
@@ -29,6 +33,15 @@ def test_the_cost_is_the_step_less_the_step_without_the_cause(collate: Diagnosed
     assert idle.as_json()["ms_per_step"] == round(idle.cost_ms, 3)
     assert "at_most_ms_per_step" not in idle.as_json()
     assert idle.describe_cost().endswith(" ms a step")
+
+
+def test_several_processes_tell_what_one_tells(collate: DiagnosedReport) -> None:
+    alone, side_by_side = (
+        judge_run([collate], replay=replay_parts([collate], processes=processes))
+        for processes in (1, 3)
+    )
+    assert alone.findings
+    assert side_by_side.to_json() == alone.to_json()
 
 
 @pytest.mark.recorded

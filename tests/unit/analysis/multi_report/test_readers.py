@@ -36,7 +36,7 @@ IDENTITY = Analysis("identity", identify, _no_table)
 
 @pytest.fixture
 def readers(monkeypatch: pytest.MonkeyPatch) -> Readers:
-    monkeypatch.setattr(parallel, "_count_cores", lambda: 2)
+    monkeypatch.setattr(parallel, "count_cores", lambda: 2)
     monkeypatch.setattr(parallel, "SMALL_BYTES", 0)
     return Readers((Analysis("loads", identify, _no_table),))
 
@@ -63,7 +63,7 @@ def test_the_report_of_a_dead_worker_is_read_anew(
     readers: Readers, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     readers.read_first(TWO, [IDENTITY], print)
-    monkeypatch.setattr(parallel, "_count_cores", lambda: 1)
+    monkeypatch.setattr(parallel, "count_cores", lambda: 1)
     sources = [ReportSource(source.place, Scope(by=str(os.getpid()))) for source in TWO]
     death = Analysis("death", die_in_a_worker, _no_table)
     assert readers.read_again(sources, [death], print) == [[0], [0]]
