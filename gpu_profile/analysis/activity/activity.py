@@ -100,11 +100,6 @@ class Ops:
         return before[place[len(start) :]] - before[place[: len(start)]]
 
     @cached_property
-    def exposed(self) -> Intervals:
-        """The time in which communication ran and no compute."""
-        return self.union(COMMUNICATION).minus(self.union(COMPUTE))
-
-    @cached_property
     def _unions(self) -> dict[tuple[int, ...], Intervals]:
         return {}
 

@@ -76,7 +76,7 @@ def rank_states(activity: Activity, offset_ns: int) -> RankStates:
         end=end + offset_ns,
         steps=steps.moved(offset_ns),
         times=times,
-        exposed=Intervals(ops.exposed.start + offset_ns, ops.exposed.end + offset_ns),
+        exposed=communication.minus(compute).moved(offset_ns),
         collectives=collectives_of(activity, offset_ns),
         reduced=reduced_bytes(activity),
         start_up=find_start_up(activity),

@@ -153,6 +153,10 @@ class Intervals:
 
         return before(np.maximum(start, end)) - before(start)
 
+    def moved(self, by: int) -> "Intervals":
+        """The same set, `by` ns later."""
+        return Intervals(self.start + by, self.end + by)
+
     def gaps(self) -> "Intervals":
         """The time between consecutive intervals."""
         return Intervals(self.end[:-1], self.start[1:])

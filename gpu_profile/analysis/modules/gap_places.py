@@ -7,7 +7,7 @@ import numpy as np
 from gpu_profile.analysis.activity.activity import Activity
 from gpu_profile.analysis.activity.idle.gaps import Gaps, find_gaps, ranges_at
 from gpu_profile.analysis.activity.nvtx_ranges import NO_RANGE
-from gpu_profile.analysis.arrays.columns import encode_column
+from gpu_profile.analysis.arrays.columns import encode_column, narrow_column
 from gpu_profile.analysis.arrays.memo import once_each
 from gpu_profile.analysis.arrays.types import IntArray
 from gpu_profile.analysis.modules.marks import DATA, fold_module
@@ -54,7 +54,7 @@ def _find_user_ranges(activity: Activity, gaps: Gaps) -> tuple[IntArray, tuple[G
     index = ranges_at(activity, ranges, gaps)
     # + 1: NO_RANGE is -1, and place 0 is NOWHERE.
     codes = np.append(ranges.name, NO_RANGE)[index] + 1
-    return codes, (NOWHERE, *map(GapPlace, ranges.names))
+    return narrow_column(codes), (NOWHERE, *map(GapPlace, ranges.names))
 
 
 def _place_of(owner: Owner) -> GapPlace:

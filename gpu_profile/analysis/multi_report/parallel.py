@@ -32,7 +32,7 @@ SMALL_BYTES = 4_000_000
 _PACKED = 4  # of a packed report's bytes come four times as many
 # Of the report's unpacked bytes: a worker holds 105 MB when it has loaded a report of 198 MB, which
 # is a million kernels, and up to 220 MB while it analyses it.
-_LOADED, _HELD = 0.43, 0.98
+_LOADED, _HELD = 0.43, 1.0
 _WORKER_BYTES = 20_000_000
 MEMORY_BYTES, MEMORY_OF_REPORT = 1_420_000_000, 178_000_000
 """What all workers together may hold: so much, or so much for each report if that is more. Of eight

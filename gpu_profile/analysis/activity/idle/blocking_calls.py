@@ -6,7 +6,15 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from gpu_profile.analysis.activity.activity import COPY, COPY_TO_HOST, NO_CALL, SYNC_NAME, Activity
+from gpu_profile.analysis.activity.activity import (
+    COMMUNICATION,
+    COMPUTE,
+    COPY,
+    COPY_TO_HOST,
+    NO_CALL,
+    SYNC_NAME,
+    Activity,
+)
 from gpu_profile.analysis.arrays.columns import is_among
 from gpu_profile.analysis.arrays.memo import once_each
 from gpu_profile.analysis.arrays.types import IntArray
@@ -47,11 +55,18 @@ def blocking_calls(activity: Activity) -> Blocking:
     rows = rows[is_among(calls.thread[rows], activity.launching)]
     rows = rows[np.argsort(calls.end[rows], kind="stable")]
     start, end = calls.start[rows], calls.end[rows]
-    lead = end - start - activity.ops.exposed.within(start, end)
+    lead = end - start - _measure_exposed(activity, start, end)
     moves = (copies & ~sync & ~_asks_for_values(activity))[rows]
     first = _first_of_chain(activity, start, end)
     together, moving = (_summed_from(first, part) for part in (lead, lead * moves))
     return Blocking(start, end, moves, rows, together, 2 * moving > together)
+
+
+def _measure_exposed(activity: Activity, start: IntArray, end: IntArray) -> IntArray:
+    """The time in each window in which communication ran and no compute."""
+    communication, compute = (activity.ops.union(kind) for kind in (COMMUNICATION, COMPUTE))
+    hidden = compute.overlap_within(communication, start, end)
+    return communication.within(start, end) - hidden
 
 
 def _first_of_chain(activity: Activity, start: IntArray, end: IntArray) -> IntArray:

@@ -89,5 +89,6 @@ def find_launch_rows(graph: RunGraph, chosen: Flags) -> LaunchRows:
 def mark_runs(chosen: Flags, thread: IntArray) -> Flags:
     """The chosen launches that stand with others in a row of LEAST_ROW or more of one thread."""
     changes = (chosen[1:] != chosen[:-1]) | (thread[1:] != thread[:-1])
-    run = np.cumsum(np.r_[False, changes][: len(chosen)], dtype=np.int32)
-    return np.asarray(chosen & (np.bincount(run) >= LEAST_ROW)[run], np.bool_)
+    begins = np.flatnonzero(np.r_[True, changes][: len(chosen)])
+    lengths = np.diff(begins, append=len(chosen))
+    return np.asarray(chosen & np.repeat(lengths >= LEAST_ROW, lengths), np.bool_)

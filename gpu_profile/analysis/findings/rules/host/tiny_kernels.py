@@ -47,7 +47,7 @@ def collect_tiny_kernels(activity: Activity, _: Database) -> TinyKernels:
     """The tiny kernels of one rank."""
     ops = activity.ops
     is_kernel = (ops.kind == COMPUTE) | (ops.kind == COMMUNICATION)
-    is_tiny = is_kernel & (ops.duration < TINY_NS)
+    is_tiny = is_kernel & (ops.length < TINY_NS)
     gaps, windows = find_gaps(activity), list_windows(activity)
     before = is_among(gaps.cause, (LAUNCH, LATENCY)) & is_tiny[gaps.next_op]
     steady = np.flatnonzero(is_tiny & is_in_steady_part(activity, ops.start))
@@ -66,8 +66,9 @@ def _mark_rows(activity: Activity, is_tiny: Flags) -> Flags:
     single = _launch_once(activity, has_call) & _launch_once(activity, has_call & is_tiny)
     in_row = np.zeros(len(calls.start) + 1, bool)  # the last cell is of NO_CALL (-1)
     for thread in activity.launching:
-        launches = np.flatnonzero(activity.asked & (calls.thread == thread))
-        in_row[launches] = mark_runs(single[launches], np.zeros(len(launches), np.int8))
+        launches = activity.asked & (calls.thread == thread)
+        chosen = single[launches]
+        in_row[:-1][launches] = mark_runs(chosen, np.zeros(len(chosen), np.int8))
     return in_row[call]
 
 
