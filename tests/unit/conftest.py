@@ -8,6 +8,7 @@ import pytest
 
 from tests.project_copy import copy_with_toys
 from tests.recordings import make_short_run
+from tests.unit.shared_folder import find_shared_folder
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -30,5 +31,4 @@ def short_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder of rank0.sqlite to rank3.sqlite of tests/recordings.py, which all processes of
     tests share: a test copies what it changes.
     """
-    base = tmp_path_factory.getbasetemp()
-    return make_short_run((base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "short")
+    return make_short_run(find_shared_folder(tmp_path_factory) / "short")

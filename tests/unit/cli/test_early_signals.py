@@ -9,10 +9,12 @@ from pathlib import Path
 import pytest
 
 from gpu_profile.settings.places import ROOT
+from tests.further import further
 from tests.invoked import INVOKE
 
 CONSOLE = (sys.executable, "-c", "from gpu_profile.cli.start import main; main()")
 START = (sys.executable, "-m", "gpu_profile.cli.start")
+TABLE = "gpu_profile.cli.table"
 SITE = """
 import os, sys
 class Signaller:
@@ -24,11 +26,17 @@ sys.meta_path.insert(0, Signaller())
 """A sitecustomize.py that sends this process a signal when it imports a module."""
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 @pytest.mark.parametrize(
-    ("command", "module"),
-    [(CONSOLE, "invoke"), (START, "invoke"), (INVOKE, "gpu_profile.cli.table")],
-    ids=["console", "inv", "invoke"],
+    ("command", "module", "number"),
+    [
+        (CONSOLE, "invoke", signal.SIGINT),
+        (START, "invoke", signal.SIGTERM),
+        (INVOKE, TABLE, signal.SIGHUP),
+        # One function installs all handlers, and each start calls it.
+        *(further(CONSOLE, "invoke", number) for number in (signal.SIGTERM, signal.SIGHUP)),
+        *(further(START, "invoke", number) for number in (signal.SIGINT, signal.SIGHUP)),
+        *(further(INVOKE, TABLE, number) for number in (signal.SIGINT, signal.SIGTERM)),
+    ],
 )
 def test_a_signal_during_the_imports(
     tmp_path: Path, command: tuple[str, ...], module: str, number: signal.Signals
