@@ -4,19 +4,26 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
 
+import numpy as np
+
 from gpu_profile.analysis.activity.cached import activities_of, host_ranges_of
 from gpu_profile.analysis.activity.health import ReportHealth, report_health
+from gpu_profile.analysis.activity.states import RankStates
 from gpu_profile.analysis.activity.steps import Steps, host_steps
+from gpu_profile.analysis.arrays.intervals import Intervals
 from gpu_profile.analysis.findings.facts.common import CommonFacts, collect_common_facts
 from gpu_profile.analysis.findings.table import RULES
 from gpu_profile.analysis.findings.view import UNSEEN_SHARE
 from gpu_profile.analysis.host.work import load_host_record
 from gpu_profile.analysis.multi_report.clocks import read_session_start
-from gpu_profile.analysis.replay.rank.build_graph import build_rank_graph
+from gpu_profile.analysis.replay.collect import collect_graphs
 from gpu_profile.analysis.replay.rank.rank_graph import NoGraph, RankGraph
 from gpu_profile.analysis.replay.run_replay import Replay, prepare_replay
 from gpu_profile.analysis.store.database import Database
 from gpu_profile.analysis.tables.analysis import Scope
+
+MOST_PROCESSES = 4  # a fork takes 4 ms and more, a replay 30: with more of them both take as long
+NO_INTERVALS = Intervals(np.empty(0, np.int64), np.empty(0, np.int64))
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,7 +50,12 @@ class DiagnosedReport:
 
 
 def collect_report_facts(database: Database, scope: Scope) -> DiagnosedReport:
-    """The facts of one report that the rules judge."""
+    """The facts of one report that the rules judge, and the graphs that are replayed."""
+    return replace(collect_rule_facts(database, scope), graphs=collect_graphs(database, scope))
+
+
+def collect_rule_facts(database: Database, scope: Scope) -> DiagnosedReport:
+    """The facts of one report that the rules judge, without the graphs."""
     activities = activities_of(database, scope)
     record = load_host_record(database)
     ranks = tuple(
@@ -56,23 +68,54 @@ def collect_report_facts(database: Database, scope: Scope) -> DiagnosedReport:
     hosts = () if activities else host_ranges_of(database, scope)
     by_host = tuple((rank, host_steps(ranges)) for rank, ranges in hosts)
     health = replace(report_health(database, activities), joined=scope.joined)
-    graphs = (
-        build_rank_graph(activity, database, scope.offset_ns, scope.run_ranks)
-        for activity in activities
-    )
     started = read_session_start(database)
     utc = started - scope.offset_ns if started else 0
-    return DiagnosedReport(ranks, health, by_host, tuple(graphs), utc)
+    return DiagnosedReport(ranks, health, by_host, utc=utc)
+
+
+def collect_lean_facts(database: Database, scope: Scope) -> DiagnosedReport:
+    """collect_rule_facts() without the intervals of its states: 7 MB of 9 of a million kernels."""
+    report = collect_rule_facts(database, scope)
+    states = [replace(facts.common.states, exposed=NO_INTERVALS) for facts in report.ranks]
+    return replace(report, ranks=_put_states(report.ranks, states))
+
+
+def join_facts(
+    lean: DiagnosedReport, graphs: Sequence[RankGraph | NoGraph], states: Sequence[RankStates]
+) -> DiagnosedReport:
+    """The facts of collect_lean_facts() with the graphs and the states of the same report.
+
+    The states stay the same objects, because split_exposed() computes once for each of them.
+    """
+    pairs = zip(states, (facts.common.states.start_up for facts in lean.ranks), strict=True)
+    whole = [
+        rank if rank.start_up == start_up else replace(rank, start_up=start_up)
+        for rank, start_up in pairs
+    ]
+    return replace(lean, ranks=_put_states(lean.ranks, whole), graphs=tuple(graphs))
+
+
+def _put_states(ranks: Sequence[RankFacts], states: Sequence[RankStates]) -> tuple[RankFacts, ...]:
+    return tuple(
+        replace(facts, common=replace(facts.common, states=of_rank))
+        for facts, of_rank in zip(ranks, states, strict=True)
+    )
 
 
 def replay_parts(
     parts: Sequence[DiagnosedReport], clock_error_ns: int = 0, processes: int = 1
 ) -> Replay | str:
-    """The replay of the run, by so many processes; or on one line why nothing can be predicted."""
+    """The replay of the run, by so many processes (MOST_PROCESSES at most); or on one line why
+    nothing can be predicted.
+    """
     ranks = [facts.common for part in parts for facts in part.ranks]
     incomplete = [rank.health for rank in ranks if rank.health.unseen_share > UNSEEN_SHARE]
     if incomplete:
         return f"rank {incomplete[0].rank} has {incomplete[0].unseen} launches without a kernel"
     graphs = list(chain.from_iterable(part.graphs for part in parts))
     replay = prepare_replay(graphs, [rank.states for rank in ranks], clock_error_ns)
-    return replay if isinstance(replay, str) else replace(replay, processes=processes)
+    return (
+        replay
+        if isinstance(replay, str)
+        else replace(replay, processes=min(processes, MOST_PROCESSES))
+    )

@@ -4,17 +4,26 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from typing import NamedTuple
 
 from gpu_profile.analysis.activity.load.kept_columns import keep_activities
-from gpu_profile.analysis.findings.diagnose import FINDINGS, judge_rules, judge_run
-from gpu_profile.analysis.findings.diagnosed_report import DiagnosedReport, replay_parts
+from gpu_profile.analysis.activity.states import RankStates
+from gpu_profile.analysis.findings.diagnose import judge_rules, judge_run
+from gpu_profile.analysis.findings.diagnosed_report import (
+    DiagnosedReport,
+    collect_lean_facts,
+    join_facts,
+    replay_parts,
+)
 from gpu_profile.analysis.findings.diagnosis import Diagnosis
+from gpu_profile.analysis.host.samples import HostSamples
+from gpu_profile.analysis.modules.module_kernels import ModuleKernel
 from gpu_profile.analysis.multi_report.forked_copy import CAN_FORK, ForkedCopy
 from gpu_profile.analysis.multi_report.omissions import tell_omissions
 from gpu_profile.analysis.multi_report.parallel import count_cores, merge_answers
 from gpu_profile.analysis.multi_report.readers import Readers
 from gpu_profile.analysis.multi_report.work import Answer, Notify, Partials, ReportSource
-from gpu_profile.analysis.page.events import budget_of, join_pictures
+from gpu_profile.analysis.page.events import RankPicture, budget_of, join_pictures
 from gpu_profile.analysis.page.html_text import (
     FOLDED,
     SHOWN,
@@ -26,14 +35,17 @@ from gpu_profile.analysis.page.html_text import (
 from gpu_profile.analysis.page.path_rows import draw_path
 from gpu_profile.analysis.page.sections.collectives import comm_sizes
 from gpu_profile.analysis.page.sections.flame import flame_part
-from gpu_profile.analysis.page.sections.gpu_counters import counters_part
+from gpu_profile.analysis.page.sections.gpu_counters import GpuCounters, counters_part
 from gpu_profile.analysis.page.sections.host_side import all_pictures
 from gpu_profile.analysis.page.sections.modules import modules_part
-from gpu_profile.analysis.page.sections.report_facts import report_facts, run_facts
+from gpu_profile.analysis.page.sections.report_facts import PageReport, report_facts, run_facts
 from gpu_profile.analysis.page.timeline_data import Edges, timeline_data, waits_of
+from gpu_profile.analysis.replay.collect import collect_graphs
+from gpu_profile.analysis.replay.rank.rank_graph import NoGraph, RankGraph
 from gpu_profile.analysis.replay.run_replay import Replay
 from gpu_profile.analysis.scrub.redactor import Redactor
-from gpu_profile.analysis.tables.analysis import Analysis
+from gpu_profile.analysis.store.database import Database
+from gpu_profile.analysis.tables.analysis import Analysis, Scope
 from gpu_profile.analysis.timeline.path_track import list_stretches_of
 from gpu_profile.errors import GpuProfileError
 from gpu_profile.files import write_atomically
@@ -43,8 +55,24 @@ from gpu_profile.table import Column, Table
 # page, over all ranks: about 12 of its 20 MB.
 EVENTS, BINS, WAITS = 1_000_000, 130_000, 100_000
 Judge = Callable[[], Diagnosis]
-_REPLAY_PROCESSES = 4  # a fork takes 4 ms and more, a replay 30: more processes save nothing
-OWN = 7  # the number of page_analyses()'s own parts, before the tables
+_BESIDE = ("graphs", "findings")
+"""Collected by copies of a report's worker: together they take longer than all tables."""
+
+
+class _Parts(NamedTuple):
+    """What is read of a report for the page alone, in the order of reading, before the tables."""
+
+    states: list[RankStates]
+    graphs: tuple[RankGraph | NoGraph, ...]
+    findings: DiagnosedReport
+    pictures: list[RankPicture]
+    facts: PageReport
+    host: list[HostSamples]
+    counters: GpuCounters
+    modules: list[ModuleKernel]
+
+
+_OWN = len(_Parts._fields)
 
 
 def write_page(
@@ -71,9 +99,9 @@ def write_page(
     """
     readers, redactor = readers or Readers(), redactor or Redactor()
     answers = readers.read_again(sources, page_analyses(len(sources)), notify)
-    read = [answer for answer in answers if isinstance(answer, list)]
-    parts = [answer[2] for answer in read]
-    processes = min(_REPLAY_PROCESSES, count_cores()) if readers.has_workers else 1
+    read = [_Parts(*answer[:_OWN]) for answer in answers if isinstance(answer, list)]
+    parts = [join_facts(part.findings, part.graphs, part.states) for part in read]
+    processes = count_cores() if readers.has_workers else 1
     replay, judged = _start_judging(parts, clock_error_ns, control, processes)
     tables, refused = _tables(sources, answers, notify)
     windows = next((source.scope.edges for source in sources if source.scope.edges), ())
@@ -106,7 +134,7 @@ def _start_judging(
 
 
 def _page_data(
-    read: Sequence[Partials],
+    read: Sequence[_Parts],
     tables: Mapping[str, Table],
     clock_error_ns: int,
     replay: Replay | str,
@@ -114,8 +142,8 @@ def _page_data(
     windows: Edges,
 ) -> PageData:
     """The data of the page that come from the reports."""
-    ranks = join_pictures([answer[1] for answer in read])
-    states = [rank.common.states for answer in read for rank in answer[2].ranks]
+    ranks = join_pictures([part.pictures for part in read])
+    states = [rank for part in read for rank in part.states]
     waits = waits_of(states, clock_error_ns, WAITS // max(1, len(ranks)))
     paths = draw_path(list_stretches_of(replay))
     return PageData(
@@ -124,13 +152,13 @@ def _page_data(
         timeline=timeline_data(ranks, waits, partial(redact_name, redactor), windows, paths),
         tables={name: redact_table(table, redactor) for name, table in tables.items()},
         ranks=ranks,
-        host=[rank for answer in read for rank in answer[4]],
-        counters=[answer[5] for answer in read],
-        modules=[kernel for answer in read for kernel in answer[6]],
+        host=[rank for part in read for rank in part.host],
+        counters=[part.counters for part in read],
+        modules=[kernel for part in read for kernel in part.modules],
         sizes=redact_table(comm_sizes(states, clock_error_ns), redactor),
         paths=paths,
         redactor=redactor,
-        facts=run_facts([a[3] for a in read], len(ranks), clock_error_ns),
+        facts=run_facts([part.facts for part in read], len(ranks), clock_error_ns),
     )
 
 
@@ -139,7 +167,7 @@ def _tables(
 ) -> tuple[Mapping[str, Table], list[GpuProfileError]]:
     """The tables of the reports that were read, and the errors of the others."""
     tabled = list(dict.fromkeys((*SHOWN, *(name for name, _ in FOLDED))))
-    parts = [Partials(a[OWN:]) if isinstance(a, Partials) else a for a in answers]
+    parts = [Partials(a[_OWN:]) if isinstance(a, Partials) else a for a in answers]
     analysed = merge_answers(sources, tabled, parts)
     refused = [error for _, error in analysed.refused]
     tell_omissions(refused, len(sources), len(sources) - len(refused), notify)
@@ -149,17 +177,22 @@ def _tables(
 def page_analyses(reports: int) -> list[Analysis]:
     """What is read of each report: the timeline, the parts of findings and facts, the tables."""
     budget = budget_of(reports, EVENTS, BINS)
-    analyses = (
+    parts: dict[str, Callable[[Database, Scope], object]] = {
         # The first one has what the others share, so that a forked copy has it too.
-        Analysis("activities", keep_activities, _no_table),
-        Analysis("pictures", partial(all_pictures, budget=budget), _no_table),
-        FINDINGS,
-        Analysis("facts", report_facts, _no_table),
-        Analysis("host", flame_part, _no_table),
-        Analysis("counters", counters_part, _no_table),
-        Analysis("modules", modules_part, _no_table),
-    )
-    return [*analyses, *dict.fromkeys((*SHOWN, *(name for name, _ in FOLDED)))]
+        "states": keep_activities,
+        "graphs": collect_graphs,
+        "findings": collect_lean_facts,
+        "pictures": partial(all_pictures, budget=budget),
+        "facts": report_facts,
+        "host": flame_part,
+        "counters": counters_part,
+        "modules": modules_part,
+    }
+    own = [
+        Analysis(name, parts[name], _no_table, takes_long=name in _BESIDE)
+        for name in _Parts._fields
+    ]
+    return [*own, *dict.fromkeys((*SHOWN, *(name for name, _ in FOLDED)))]
 
 
 def _no_table(_parts: Sequence[object]) -> Table:

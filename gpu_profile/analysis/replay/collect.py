@@ -23,11 +23,15 @@ class ReplayPart:
 
 def collect_replay(database: Database, scope: Scope) -> ReplayPart:
     """The graph and the states of each rank of a report."""
-    graphs = (
+    return ReplayPart(collect_graphs(database, scope), tuple(states_of(database, scope)))
+
+
+def collect_graphs(database: Database, scope: Scope) -> tuple[RankGraph | NoGraph, ...]:
+    """The graph of each rank of a report."""
+    return tuple(
         build_rank_graph(activity, database, scope.offset_ns, scope.run_ranks)
         for activity in activities_of(database, scope)
     )
-    return ReplayPart(tuple(graphs), tuple(states_of(database, scope)))
 
 
 def join_parts(parts: Sequence[ReplayPart], clock_error_ns: int = 0) -> Replay | str:

@@ -5,9 +5,11 @@ from dataclasses import asdict, replace
 from pathlib import Path
 
 from gpu_profile.analysis.findings import diagnose as findings
+from gpu_profile.analysis.findings.diagnosed_report import replay_parts
 from gpu_profile.analysis.findings.diagnosis import Diagnosis
 from gpu_profile.analysis.findings.requests.join import judge_requests
 from gpu_profile.analysis.findings.requests.log import read_request_log
+from gpu_profile.analysis.multi_report.parallel import count_cores
 from gpu_profile.cli.flags import load_settings
 from gpu_profile.cli.options.reading import DiagnoseOptions
 from gpu_profile.cli.options.shared import AnswerOptions
@@ -84,12 +86,12 @@ def diagnose(options: DiagnoseOptions) -> None:
     log = read_request_log(Path(options.requests)) if options.requests else None
     choice = ReportChoice.from_options(options)
     read = open_reading(choice, settings)
-    answers = read.of([findings.FINDINGS])
-    diagnosis = findings.judge_run(
-        [answer[0] for answer in answers],
-        read.run.alignment.residual_ns or 0,
-        *find_control(choice, settings, options.control_ms),
-    ).with_cost(describe_tracing_cost(choice, settings))
+    parts = [answer[0] for answer in read.of([findings.FINDINGS])]
+    error_ns = read.run.alignment.residual_ns or 0
+    control = find_control(choice, settings, options.control_ms)
+    replay = replay_parts(parts, error_ns, count_cores() // 2)  # copies compute some things anew
+    diagnosis = findings.judge_run(parts, error_ns, *control, replay)
+    diagnosis = diagnosis.with_cost(describe_tracing_cost(choice, settings))
     if log:
         requests = judge_requests(log, diagnosis.overview.iterations)
         diagnosis = replace(diagnosis, requests=requests)
@@ -97,7 +99,7 @@ def diagnose(options: DiagnoseOptions) -> None:
     if form == "json":
         print(diagnosis.to_json())
     elif form == "text":
-        control = describe_control(choice, settings)
-        print("\n".join((*diagnosis.to_overview(), *control, diagnosis.to_text())))
+        lines = describe_control(choice, settings)
+        print("\n".join((*diagnosis.to_overview(), *lines, diagnosis.to_text())))
     else:
         print_tables([diagnosis.to_table()], form)

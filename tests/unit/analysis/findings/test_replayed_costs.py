@@ -5,12 +5,17 @@ from pathlib import Path
 
 import pytest
 
+from gpu_profile.analysis.activity.cached import states_of
+from gpu_profile.analysis.activity.start_up import StartUp
 from gpu_profile.analysis.findings.diagnose import judge_run
 from gpu_profile.analysis.findings.diagnosed_report import (
     DiagnosedReport,
+    collect_lean_facts,
     collect_report_facts,
+    join_facts,
     replay_parts,
 )
+from gpu_profile.analysis.replay.collect import collect_graphs
 from gpu_profile.analysis.replay.plan import Plan
 from gpu_profile.analysis.replay.rank.rank_graph import RankGraph
 from gpu_profile.analysis.store.database import Database
@@ -33,6 +38,22 @@ def test_the_cost_is_the_step_less_the_step_without_the_cause(collate: Diagnosed
     assert idle.as_json()["ms_per_step"] == round(idle.cost_ms, 3)
     assert "at_most_ms_per_step" not in idle.as_json()
     assert idle.describe_cost().endswith(" ms a step")
+
+
+def test_facts_by_parts_are_the_whole_facts(collate: DiagnosedReport) -> None:
+    with Database.open(DATA / "unprepared" / "collate" / "rank0.sqlite.gz") as database:
+        lean, graphs = collect_lean_facts(database, Scope()), collect_graphs(database, Scope())
+        states = states_of(database, Scope())
+    (facts,) = lean.ranks
+    assert not len(facts.common.states.exposed.start)
+    late = replace(facts.common.states, start_up=StartUp(0, 1, {}, 0))
+    changed = replace(lean, ranks=(replace(facts, common=replace(facts.common, states=late)),))
+    (joined,) = join_facts(changed, graphs, states).ranks
+    assert joined.common.states.start_up == late.start_up
+    assert joined.common.states.exposed is states[0].exposed
+    whole = join_facts(lean, graphs, states)
+    assert whole.ranks[0].common.states is states[0]
+    assert judge_run([whole]).to_json() == judge_run([collate]).to_json()
 
 
 def test_several_processes_tell_what_one_tells(collate: DiagnosedReport) -> None:
