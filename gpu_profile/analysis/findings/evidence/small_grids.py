@@ -74,7 +74,19 @@ def _sum_kernels(activity: Activity, rows: IntArray) -> dict[tuple[str, int], tu
 
 def measure_gain(view: View[GridFacts]) -> float:
     """What more blocks can gain at the most, in ms a step."""
-    return view.mean(view.fact.grids.gain) / 1e6
+    return _measure_mean(view, view.fact.grids.gain)
+
+
+def list_gains(view: View[GridFacts]) -> IntArray:
+    """That by step, in ns."""
+    return view.fact.grids.gain[1:]
+
+
+def _measure_mean(view: View[GridFacts], windows: IntArray) -> float:
+    """ms a step. The parts of a loop may be its steps, and such a kernel in few of them: no step
+    is clipped.
+    """
+    return float(np.mean(view.steady(windows))) / 1e6
 
 
 def judge_small_grids(views: Sequence[View[GridFacts]]) -> list[Finding]:
@@ -89,7 +101,7 @@ def judge_small_grids(views: Sequence[View[GridFacts]]) -> list[Finding]:
 
 def _list_evidence(view: View[GridFacts]) -> tuple[str, ...]:
     fact = view.fact.grids
-    ms = view.mean(fact.time) / 1e6
+    ms = _measure_mean(view, fact.time)
     ordered = sorted(fact.kernels, key=lambda key: (-fact.kernels[key][0], key))[:MOST_NAMES]
     names = ", ".join(_describe_kernel(fact, key) for key in ordered)
     return (

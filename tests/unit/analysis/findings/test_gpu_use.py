@@ -16,6 +16,7 @@ from gpu_profile.analysis.findings.rules.gpu.unused_gpu import (
 from gpu_profile.analysis.store.database import Database
 from gpu_profile.analysis.tables.analysis import Scope
 from tests.reading import diagnose_reports
+from tests.unit.analysis.findings.test_causes import every
 from tests.unit.analysis.scenarios import Training
 from tests.unit.analysis.synthetic import MS, Rank, Recording, ranks_of
 
@@ -122,3 +123,13 @@ def test_a_long_kernel_of_few_blocks_is_named_with_what_more_blocks_gain(
     assert finding.evidence[0].endswith(f": {FEW} (8 blocks, 3000 us)")
     assert not isinstance(diagnosis.plan, str)
     assert [item.text for item in diagnosis.plan.items] == ["small grids"]
+
+
+def test_a_kernel_of_few_blocks_in_each_twelfth_step_counts_in_full(tmp_path: Path) -> None:
+    """As of a loop whose parts are found as steps: 12 ms in each twelfth one are 1 ms a step."""
+    late = every(12, lambda rank: rank.kernel(12_000, FEW))
+    training = Training(ranks=1, steps=61, layers=10, after=late)
+    with Database.open(save_with_grids(training, tmp_path, 8)) as database:
+        (finding,) = diagnose_reports(database).findings
+    assert (finding.kind, finding.cause) == ("unused_gpu", "few_blocks")
+    assert finding.replayed_ms == pytest.approx(1 - 1 / 8.25, rel=0.1)

@@ -17,6 +17,7 @@ from gpu_profile.analysis.findings.evidence.small_grids import (
     FEW_BLOCKS,
     GridFacts,
     judge_small_grids,
+    list_gains,
     measure_gain,
     measure_small_grids,
 )
@@ -189,6 +190,7 @@ RULE = FindingRule(
     judge=judge_unused_gpu,
     time_ms=lambda view, cause: measure_gain(view) if cause == FEW_BLOCKS else None,
     edit=_edit,
+    excess=list_gains,
     rows=(
         FindingRow(
             causes=(FEW_BLOCKS,),
