@@ -383,7 +383,7 @@ def test_count_and_boundaries(act: Callable[[Program, int], None]) -> None:
 
 
 @pytest.mark.parametrize("act", PROGRAMS)
-@pytest.mark.parametrize("cut", [0.37, 0.61])
+@pytest.mark.parametrize("cut", [0.37, further(0.61)])
 def test_a_window_that_cuts_steps(act: Callable[[Program, int], None], cut: float) -> None:
     whole = recorded(act)
     low, high = whole.begins[10] + int(cut * 40), whole.begins[31] + int(cut * 25)
