@@ -55,6 +55,7 @@ SPARSE = {
     "threads": np.int16,
 }
 GRID, BLOCK = ("gridX", "gridY", "gridZ"), ("blockX", "blockY", "blockZ")
+KERNEL_COLUMNS = (*COMMON, "shortName", "demangledName", *GRID, *BLOCK)
 MOST_THREADS = 1024
 """Of a block, on all GPUs."""
 
@@ -127,8 +128,8 @@ def _load_kernels(database: Database, finder: CallFinder) -> tuple[Part, dict[in
         threads = _count_threads(rows) if has_blocks else {}
         return {**finder.find(rows), **narrowed, **grids, **threads}
 
-    sides = (f"{name}?" for name in (*GRID, *BLOCK))
-    columns = (*COMMON, "shortName", "demangledName?", *sides)
+    always = (*COMMON, "shortName")
+    columns = [name if name in always else f"{name}?" for name in KERNEL_COLUMNS]
     kernels: Part = {**database.gather(KERNEL, columns, narrow)}
     names = _name_kernels(database, kernels)
     comm_names = [key for key, text in names.items() if comm_kernel(text)]
