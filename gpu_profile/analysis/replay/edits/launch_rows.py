@@ -1,5 +1,6 @@
 """Rows of launches: those that follow each other on a thread, as the passes of a loop make them."""
 
+from collections import Counter
 from dataclasses import dataclass
 
 import numpy as np
@@ -42,18 +43,36 @@ class LaunchRows:
 
     def _mark_kernels(self, graph: RunGraph) -> Flags:
         """A mask of the calls that are the first of a part to launch their kernel."""
-        launched = graph.ops.call != NONE
-        name = np.zeros(len(graph.calls.start), np.int64)
-        name[graph.ops.call[launched]] = graph.ops.name[launched]
-        kernel = self.part * len(graph.names) + name[self.calls]
+        kernel = self.part * len(graph.names) + self._find_kernels(graph)
         is_first = np.zeros(len(self.calls), bool)
         is_first[np.unique(kernel, return_index=True)[1]] = True
         return is_first
 
+    def _find_kernels(self, graph: RunGraph) -> IntArray:
+        """The name of what each call launches."""
+        launched = graph.ops.call != NONE
+        name = np.zeros(len(graph.calls.start), np.int64)
+        name[graph.ops.call[launched]] = graph.ops.name[launched]
+        return np.asarray(name[self.calls], np.int64)
+
     def are_loops(self, graph: RunGraph) -> bool:
-        """Whether half of the calls or more are of loops: a program can batch these."""
-        in_loop = np.bincount(self.part, self.mark_batches(graph)) > 0
-        return bool(len(self.part)) and float(in_loop[self.part].mean()) >= HALF
+        """Whether half of the calls or more are of loops: a program can batch these. A part holds
+        LEAST_ROW passes, or is one of as many in its step: a copy in each pass ends the row.
+        """
+        if not len(self.part):
+            return False
+        has_passes = (np.bincount(self.part, self.mark_batches(graph)) > 0)[self.part]
+        return float((has_passes | (self._count_alike(graph) >= LEAST_ROW)).mean()) >= HALF
+
+    def _count_alike(self, graph: RunGraph) -> IntArray:
+        """For each call, how many parts of its step launch the same kernels in the same order."""
+        first = np.flatnonzero(~self.mark_later())
+        steps = graph.calls.step[self.calls[first]].tolist()
+        kernels = np.split(self._find_kernels(graph), first[1:])
+        parts = [(step, names.tobytes()) for step, names in zip(steps, kernels, strict=True)]
+        counts = Counter(parts)
+        alike = np.array([counts[part] for part in parts], np.int64)
+        return np.repeat(alike, [len(names) for names in kernels])
 
     def list_short_pauses(self, graph: RunGraph, weights: Weights) -> IntArray:
         """The calls of rows behind a pause that is shorter than other work takes, or than

@@ -2,6 +2,7 @@
 
 import pytest
 
+from gpu_profile.analysis.activity.activity import COMPUTE, COPY, SET
 from gpu_profile.analysis.replay.edits.launch_rows import find_launch_rows
 from gpu_profile.analysis.replay.weights import Weights
 from tests.unit.analysis.replay.small_runs import Call, Op, join, make_rank
@@ -26,3 +27,17 @@ def test_a_pause_that_is_short_beside_its_row_belongs_to_it(
     rows = find_launch_rows(graph, graph.live)
     paused = set(rows.list_short_pauses(graph, Weights.of(graph)).tolist())
     assert [20 * step + place in paused for step in range(3)] == [spared] * 3
+
+
+@pytest.mark.parametrize(("passes", "is_loop"), [(6, True), (5, False)])
+def test_passes_that_a_copy_ends_are_a_loop_if_a_step_has_six(passes: int, is_loop: bool) -> None:
+    """Each pass: three kernels and fills in turns, and a copy, as an optimizer that clones."""
+    calls, ops, now = list[Call](), list[Op](), 0
+    for step in range(3):
+        for kind in (COMPUTE, SET, COMPUTE, SET, COMPUTE, SET, COPY) * passes:
+            calls.append(Call(now, now + 10_000, step))
+            ops.append(Op(now + 11_000, now + 13_000, len(ops), step, kind))
+            now += 10_000
+    graph = join(make_rank(calls, ops))
+    rows = find_launch_rows(graph, graph.ops.kind != COPY)
+    assert rows.are_loops(graph) == is_loop
