@@ -17,12 +17,15 @@ from gpu_profile.analysis.findings.diagnosed_report import (
 )
 from gpu_profile.analysis.findings.diagnosis import Diagnosis
 from gpu_profile.analysis.findings.evidence.undecided_kernels import judge_undecided_kernels
-from gpu_profile.analysis.findings.facts.rare_pauses import measure_pauses
+from gpu_profile.analysis.findings.facts.rare_pauses import (
+    RareCauses,
+    leave_out_rare,
+    measure_pauses,
+)
 from gpu_profile.analysis.findings.facts.rare_steps import measure_portions
 from gpu_profile.analysis.findings.finding import Finding, Judgement, format_ranks
 from gpu_profile.analysis.findings.overview import Overview, overview
 from gpu_profile.analysis.findings.replayed_costs import (
-    RareCauses,
     has_edit,
     limit_costs,
     replay_costs,
@@ -70,14 +73,15 @@ def judge_run(
         findings, notes = _of_recording(findings, notes)
     facts_of_run = _describe_run(parts, views)
     notes += [f"single steps: {reason}" for reason in facts_of_run.no_steps]
-    shadow = None if isinstance(replay, str) else find_shadow(replay, control_ms, callback_ns)
-    left_out = _list_unfound(findings)
-    plan = replay if isinstance(replay, str) else make_plan(replay, shadow, left_out=left_out)
     pauses = (
         {}
         if isinstance(replay, str)
         else measure_pauses(_keep_alike(views), replay, control_ms > 0)
     )
+    usual_ms = control_ms if control_ratio else leave_out_rare(replay, control_ms, pauses)
+    shadow = None if isinstance(replay, str) else find_shadow(replay, usual_ms, callback_ns)
+    left_out = _list_unfound(findings)
+    plan = replay if isinstance(replay, str) else make_plan(replay, shadow, left_out=left_out)
     portions = {} if isinstance(replay, str) else measure_portions(RULES, by_kind, replay)
     ordered = replay_costs(findings, replay, plan, shadow, RareCauses(pauses, portions))
     named = tuple(replace(finding, advice=name_program(finding.advice)) for finding in ordered)
@@ -96,6 +100,14 @@ def judge_rules(parts: Sequence[DiagnosedReport], clock_error_ns: int = 0) -> li
     judged += [judge_undecided_kernels(alike), _note_missing_kernels(alike)]
     reports = _sort_health(parts)
     return judged + [rule.judge_reports(by_kind[rule.kind], reports) for rule in RULES.values()]
+
+
+def find_usual_control(
+    parts: Sequence[DiagnosedReport], clock_error_ns: int, replay: Replay, control_ms: float
+) -> float:
+    """The control of the replayed steps, as judge_run() takes it."""
+    views = _keep_alike(next(iter(_view_ranks(parts, clock_error_ns).values())))
+    return leave_out_rare(replay, control_ms, measure_pauses(views, replay, control_ms > 0))
 
 
 def _view_ranks(

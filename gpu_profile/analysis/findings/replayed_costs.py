@@ -5,13 +5,13 @@ told as "at most". A finding that costs less than LEAST_SHARE of the step is lef
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 
-from gpu_profile.analysis.findings.facts.rare_pauses import PauseTimes
+from gpu_profile.analysis.findings.facts.rare_pauses import RareCauses
 from gpu_profile.analysis.findings.finding import SHOWN_MS, Finding, format_ranks
 from gpu_profile.analysis.findings.table import RULES
 from gpu_profile.analysis.findings.view import View
@@ -27,17 +27,6 @@ MOST_PORTION = 4.0
 """A cause that all steps hold more times as much as the replayed ones is not in the replay."""
 MANY = 1_000
 """More than a plan has items: the place of a finding that it does not name."""
-
-
-@dataclass(frozen=True)
-class RareCauses:
-    """What the replayed steps hold less or more of than all others: `pauses` by rank, as of
-    measure_pauses(), and `portions` by kind of finding, as of measure_portions().
-    """
-
-    pauses: Mapping[int, PauseTimes]
-    portions: Mapping[str, float]
-
 
 IsReplayed = Callable[[Finding], bool]
 
@@ -174,7 +163,11 @@ class _Gains:
         return replace(finding, evidence=(*finding.evidence, line)) if line else finding
 
     def find_turn(self, finding: Finding) -> int:
-        """The place of the plan's item of a finding; behind all for what costs nothing yet."""
+        """The place of the plan's item of a finding; before all for what the replayed steps lack
+        and costs more than any item, and behind all for what costs nothing yet.
+        """
+        if self._find_lacking(finding) > max(self._plan.gains.values(), default=0.0):
+            return -1
         is_later = finding.replayed_ms is not None and finding.replayed_ms < self._least_ms
         return MANY + 1 if is_later else _find_place(finding, self._plan)
 
@@ -198,6 +191,11 @@ class _Gains:
         if change not in (PAUSES, LONE_PAUSES) or not ranks:
             return gain
         return float(np.mean([pauses[rank].correct(gain) for rank in ranks]))
+
+    def _find_lacking(self, finding: Finding) -> float:
+        """The part of a cost (ms a step) that is of pauses which the replayed steps lack."""
+        is_told = RULES[finding.kind].edit(finding) in (PAUSES, LONE_PAUSES) and finding.replayed_ms
+        return self._rare.find_missing(finding.payers or finding.ranks) if is_told else 0.0
 
     def _is_certain(self, finding: Finding, change: Change) -> bool:
         """Whether the change also gains something where the profiler cost as much as it ever did: a
@@ -261,7 +259,8 @@ class _Gains:
             first = _find_edit(other)
             if first is None or not other.replayed_ms:
                 continue
-            left = self._predict(combine((first, change))) - other.replayed_ms
+            gained = other.replayed_ms - self._find_lacking(other)
+            left = self._predict(combine((first, change))) - gained
             if left >= self._least_ms:
                 continue
             is_less = finding.replayed_ms < ALIKE * other.replayed_ms and not finding.payers

@@ -4,7 +4,7 @@ import json
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from gpu_profile.analysis.findings.diagnose import FINDINGS, judge_run
+from gpu_profile.analysis.findings.diagnose import FINDINGS, find_usual_control, judge_run
 from gpu_profile.analysis.findings.diagnosed_report import DiagnosedReport, replay_parts
 from gpu_profile.analysis.findings.finding import Finding
 from gpu_profile.analysis.findings.table import RULES
@@ -47,7 +47,8 @@ def what_if(options: WhatIfOptions) -> None:
     control = find_control(choice, settings, options.control_ms)
     causes = _find_causes(options.remove, replay, parts, (error_ns, *control))
     removed = [replace(cause, text=f"without {cause.text}") for cause in causes]
-    shadow = find_shadow(replay, control.find_ms(replay.step_ms), control.callback_ns)
+    control_ms = find_usual_control(parts, error_ns, replay, control.ms)
+    shadow = find_shadow(replay, control_ms or control.find_ms(replay.step_ms), control.callback_ns)
     answer = predict_changes(replay, [*removed, *faster], shadow)
     if options.format == "json":
         print(json.dumps(answer.as_json(), indent=2))

@@ -9,8 +9,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from gpu_profile.analysis.findings.view import RankView
+from gpu_profile.analysis.replay.edits.causes import LEAST_SHARE
 from gpu_profile.analysis.replay.run_replay import Replay
+from gpu_profile.analysis.replay.shadow import FACTORS, scale_host
 from gpu_profile.analysis.replay.step_times import SETTLING
+from gpu_profile.analysis.replay.weights import Weights
 
 STALLED = "idle_stall"
 RARE, RARE_BY_CONTROL = 1.5, 3.0
@@ -37,6 +40,42 @@ class PauseTimes:
         if not are_missing and not are_too_many:
             return gain_ms
         return max(0.0, gain_ms + self.steady_ms - self.replayed_ms)
+
+    @property
+    def missing_ms(self) -> float:
+        """What all steps have and the replayed ones lack, where these are not like all others."""
+        are_missing = RARE_BY_CONTROL * self.replayed_ms <= self.steady_ms
+        return self.steady_ms - self.replayed_ms if are_missing else 0.0
+
+
+@dataclass(frozen=True)
+class RareCauses:
+    """What the replayed steps hold less or more of than all others: `pauses` by rank, as of
+    measure_pauses(), and `portions` by kind of finding, as of measure_portions().
+    """
+
+    pauses: Mapping[int, PauseTimes]
+    portions: Mapping[str, float]
+
+    def find_missing(self, ranks: Sequence[int]) -> float:
+        """What these ranks' replayed steps lack, in the mean of the ranks (ms a step)."""
+        missing = [self.pauses[rank].missing_ms for rank in ranks if rank in self.pauses]
+        return float(np.mean(missing)) if missing else 0.0
+
+
+def leave_out_rare(
+    replay: Replay | str, control_ms: float, pauses: Mapping[int, PauseTimes]
+) -> float:
+    """The control of the replayed steps: a control is the mean of all steps, and has the rare
+    pauses that the replayed ones lack. It is left as it is where no host is fast enough for the
+    rest: then it has none of them.
+    """
+    missing = max((each.missing_ms for each in pauses.values()), default=0.0)
+    if isinstance(replay, str) or not control_ms or missing <= LEAST_SHARE * control_ms:
+        return control_ms
+    fastest = scale_host(replay.graph, Weights.of(replay.graph), min(FACTORS))
+    usual_ms = control_ms - missing
+    return usual_ms if usual_ms >= replay.predict_step(fastest) else control_ms
 
 
 def measure_pauses(

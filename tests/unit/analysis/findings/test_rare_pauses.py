@@ -7,8 +7,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from gpu_profile.analysis.findings.diagnose import judge_run
+from gpu_profile.analysis.findings.diagnosed_report import collect_report_facts
 from gpu_profile.analysis.findings.facts.rare_pauses import PauseTimes
+from gpu_profile.analysis.replay.plan import Plan
 from gpu_profile.analysis.replay.rank.typical_steps import typical_step
+from gpu_profile.analysis.store.database import Database
+from gpu_profile.analysis.tables.analysis import Scope
 from tests.unit.analysis.findings.test_causes import only_of
 from tests.unit.analysis.scenarios import Training
 from tests.unit.analysis.synthetic import Rank
@@ -44,6 +49,25 @@ def test_a_rare_pause_costs_its_mean_over_all_steps(
     assert finding.replayed_ms is not None
     assert 1.5 < finding.cost_ms < 100 * len(numbers) / 79
     assert any(f"the replayed steps, which the plan is of, {told}" in e for e in finding.evidence)
+
+
+def test_a_control_of_the_replayed_steps_has_no_pause_that_they_lack(tmp_path: Path) -> None:
+    """A mean of all steps has the pauses of three of them, as of a checkpoint in each 26th step.
+    Before, the host was taken for slower than recorded, and its launches came first.
+    """
+    training = Training(ranks=1, steps=80, host_us=150, after=pause_in(30, 50, 70))
+    with Database.open(training.record().save(tmp_path / "run.sqlite")) as database:
+        parts = [collect_report_facts(database, Scope())]
+    recorded = judge_run(parts)
+    (idle,) = recorded.findings
+    assert isinstance(recorded.plan, Plan)
+    step_ms = recorded.plan.recorded_ms
+    controlled = judge_run(parts, control_ms=step_ms + idle.cost_ms)
+    assert isinstance(controlled.plan, Plan)
+    assert controlled.plan.step_ms == pytest.approx(step_ms, rel=0.03)
+    first = controlled.findings[0]
+    assert first.kind == "idle"
+    assert first.cost_ms == pytest.approx(idle.cost_ms, rel=0.05)
 
 
 def test_half_as_much_again_in_all_steps_is_rare_unless_a_control_tells_the_step() -> None:
