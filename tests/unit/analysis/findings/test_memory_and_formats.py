@@ -88,6 +88,10 @@ def test_fp32_products_are_named_with_the_range_of_what_tensor_cores_gain(tmp_pa
         ("void cutlass::Kernel2<cutlass_80_simt_sgemm_128x256_8x4_nt_align1>(T1::Params)", True),
         ("sm80_xmma_gemm_f32f32_tf32f32_f32_tn_n_tilesize128x128x32_execute", False),
         ("nvjet_sm90_tst_128x256_64x4_1x2_h_bz_coopA_TNT", False),
+        (
+            "void gemmSN_TN_kernel<float, 128, 16, cublasGemvTensorStridedBatched<float const>>()",
+            False,
+        ),
         ("conv2d_c1_k1_nhwc_kernel<float>", False),
         ("void at::native::conv_depthwise2d_forward_kernel<3, float>(int)", False),
         ("void at::native::vectorized_elementwise_kernel<4, float>(int)", False),

@@ -144,7 +144,7 @@ RULE = FindingRule(
                 "estimate, at 70 % of the ratio of peak rates. Its range: products become twice as "
                 "fast, and as fast as that ratio; where a program in 16 bits casts operands and "
                 "results, they are in 16 bits then, without casts. Depthwise convolutions are told "
-                "apart"
+                "apart, and products with vectors do not count: they wait for memory"
             ),
         ),
     ),

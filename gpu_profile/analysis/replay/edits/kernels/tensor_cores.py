@@ -20,12 +20,15 @@ HALF = 0.5
 """Of the bytes of fp32."""
 LEAST_SPEED_UP = 2.0
 """Of products that are too small to keep the tensor cores busy, or wait for memory."""
+_VECTOR = "gemv"
+"""In the name of a product with a vector, or with so few rows that cuBLAS takes it for some: it
+reads its matrix once, and waits for memory on any units."""
 _DEPTHWISE = ("c1_k1", "depthwise", "grouped_direct")
 
 
 def is_scalar(name: str) -> bool:
     """Whether a kernel multiplies matrices in fp32 without tensor cores, by its full name."""
-    if is_depthwise(name):
+    if is_depthwise(name) or _VECTOR in name.lower():
         return False
     return classify_kernel(name) == "GEMM" and find_format(name) == FP32
 
