@@ -104,7 +104,6 @@ CAUSES = {
     "jax_augment": ("tiny_kernels", "host_bound"),
     "jax_callback": ("idle",),
     "jax_fetch": ("idle", "pageable_copy"),
-    "jax_fresh_jit": ("compile",),
     "jax_log_loss": ("synchronization", "idle"),
     "jax_mcmc": ("synchronization", "idle"),
     "jax_minibatches": ("host_bound", "tiny_kernels"),
