@@ -11,7 +11,11 @@ from gpu_profile.analysis.replay.edits.calls import (
 from gpu_profile.analysis.replay.edits.gpu_work import balance_compute, scale_communication
 from gpu_profile.analysis.replay.edits.host_work import describe_served_copies, remove_host_work
 from gpu_profile.analysis.replay.edits.kernels.small_grids import spread_small_grids
-from gpu_profile.analysis.replay.edits.moved_state import describe_moved_state, leave_state
+from gpu_profile.analysis.replay.edits.moved_state import (
+    describe_moved_state,
+    keep_batch_memory,
+    leave_state,
+)
 from gpu_profile.analysis.replay.edits.offloaded_state import describe_state_work, skip_state_work
 from gpu_profile.analysis.replay.edits.tiny_kernels import join_tiny_kernels
 from gpu_profile.analysis.replay.edits.waits import describe_waits, remove_waits
@@ -21,7 +25,7 @@ LEAST_SHARE = 0.03
 
 PAGEABLE_COPIES = Change(
     "pageable copies",
-    combine((pin_copies(), leave_state, skip_state_work)),
+    combine((pin_copies(), keep_batch_memory, leave_state, skip_state_work)),
     ("pageable_copy",),
     describe=lambda graph: describe_moved_state(graph) or describe_state_work(graph),
 )

@@ -16,6 +16,7 @@ from gpu_profile.analysis.replay.changes import (
     match_copies,
     shorten,
 )
+from gpu_profile.analysis.replay.edits.host_work import find_served_copies
 from gpu_profile.analysis.replay.edits.moved_state import LEAST_COPIES, LEAST_PART
 from gpu_profile.analysis.replay.rank.rank_graph import NONE
 from gpu_profile.analysis.replay.run.run_graph import RunGraph
@@ -66,7 +67,11 @@ def find_state_pauses(graph: RunGraph) -> IntArray:
 
 
 def _returns(graph: RunGraph, back: IntArray, there: IntArray) -> bool:
-    """Whether the copies back are LEAST_COPIES a step or more, and of the sizes of those there."""
+    """Whether the copies back are LEAST_COPIES a step or more, and of the sizes of those there.
+
+    Those that serve work of the host with no kernel between belong to its pauses.
+    """
+    back = np.setdiff1d(back, find_served_copies(graph))
     if len(back) < LEAST_COPIES * graph.steps:
         return False
     sizes, others = (Counter(graph.ops.bytes[each].tolist()) for each in (back, there))

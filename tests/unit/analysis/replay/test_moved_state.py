@@ -83,3 +83,32 @@ def test_state_that_stays_on_the_gpu_costs_neither_copies_nor_what_lies_between(
         "16 copies a step, 36.00 MB, take the same tensors to the GPU and back: the cost is that "
         "of leaving them there"
     )
+
+
+def record_batches(folder: Path, pause_us: float) -> Path:
+    """Steps of two copies of pageable memory, of 16 and 2 MB, with work of the host between."""
+    (rank,) = ranks_of(1)
+    rank.events = True
+    for _ in range(12):
+        start = rank.now
+        rank.copy(16, gb_per_s=10, pageable=True)
+        rank.work(pause_us)
+        rank.copy(2, gb_per_s=10, pageable=True)
+        for _ in range(4):
+            rank.work(5)
+            rank.kernel(500)
+        rank.range("step", start)
+    return rank.recording.save(folder / "rank0.host0.sqlite")
+
+
+@pytest.mark.parametrize(("pause_us", "is_kept"), [(3_000, True), (6_000, False)])
+def test_what_a_batch_was_copied_from_is_not_freed_where_it_is_pinned(
+    pause_us: float, is_kept: bool, tmp_path: Path
+) -> None:
+    """16 MB are freed in 4 ms at most; what takes longer is other work."""
+    with Database.open(record_batches(tmp_path, pause_us)) as database:
+        replay = replay_reports(database)
+    assert not isinstance(replay, str), replay
+    left_us = predict_us(replay.graph, PAGEABLE_COPIES.apply)
+    assert (left_us < 2_500) == is_kept
+    assert is_kept or left_us > pause_us

@@ -120,12 +120,16 @@ def make_staged_copy(size: int) -> RankGraph:
 
 
 def test_copies_that_the_driver_stages_explain_a_control_that_the_host_does_not() -> None:
-    """A launch of 10 us takes 6.5 without the profiler, a kernel 38: of 80 us 33 are the copy's."""
+    """A launch of 10 us takes 6.5 without the profiler, a kernel 38: of 80 us 33 are the copy's. A
+    control that is longer has longer copies, too.
+    """
     shadow = subtract(make_staged_copy(1_000_000), 80)
     assert shadow.step_ms == pytest.approx(0.08, rel=0.02)
     assert shadow.factor == TYPICAL_FACTOR
     assert subtract(make_staged_copy(1_000), 80).step_ms > 0.1
     assert subtract(make_staged_copy(1_000_000), 30).step_ms > 0.1
+    assert subtract(make_staged_copy(1_000_000), 150).step_ms == pytest.approx(0.15, rel=0.02)
+    assert subtract(make_staged_copy(1_000), 150).step_ms < 0.12
 
 
 def make_late_returns(before_wait: int) -> RankGraph:
