@@ -104,8 +104,7 @@ def subtract_profiler(replay: Replay, control_ms: float) -> Shadow:
     recorded. Where a step has few pauses, and in reports of other profilers, the factor is any from
     LEAST_FACTOR to 1. Where no factor reaches the control, it is TYPICAL_FACTOR, and the rest is
     calls that allocate, pauses that were longer or in the recorded steps alone, or copies that the
-    driver stages. A control that is longer than the recorded step has longer pauses, calls that
-    allocate, or staged copies, or else a slower host.
+    driver stages. A longer control has longer pauses, allocations or copies, or a slower host.
     """
     graph, weights = replay.graph, Weights.of(replay.graph)
     least_ms = replay.predict_step(scale_host(graph, weights, LEAST_FACTOR))
