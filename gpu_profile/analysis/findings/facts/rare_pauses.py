@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from gpu_profile.analysis.arrays.periods import FEWEST_TIMES
 from gpu_profile.analysis.findings.view import RankView
 from gpu_profile.analysis.replay.edits.causes import LEAST_SHARE
 from gpu_profile.analysis.replay.run_replay import Replay
@@ -24,12 +25,14 @@ control has the pauses of many steps: what the replayed ones hold was made to fi
 @dataclass(frozen=True)
 class PauseTimes:
     """The idle time of pauses in ms a step: in all steady steps, and in those that are replayed.
-    `has_control`: a control told the step without the profiler.
+    `has_control`: a control told the step without the profiler. `often_ms`: as steady_ms, without
+    the pauses of the FEWEST_TIMES - 1 slowest steps.
     """
 
     steady_ms: float
     replayed_ms: float
     has_control: bool = False
+    often_ms: float = 0.0
 
     def correct(self, gain_ms: float) -> float:
         """What pauses cost in all steps, given what the replay says of its own (ms a step)."""
@@ -43,8 +46,10 @@ class PauseTimes:
 
     @property
     def missing_ms(self) -> float:
-        """What all steps have and the replayed ones lack, where these are not like all others."""
-        are_missing = RARE_BY_CONTROL * self.replayed_ms <= self.steady_ms
+        """What all steps have and the replayed ones lack, where these are not like all others. A
+        control has no step that was slow less than FEWEST_TIMES when recorded.
+        """
+        are_missing = RARE_BY_CONTROL * self.replayed_ms <= self.often_ms
         return self.steady_ms - self.replayed_ms if are_missing else 0.0
 
 
@@ -89,5 +94,7 @@ def measure_pauses(
         settled = graph.first + 1 + (graph.count - 1) // SETTLING
         spent = view.split.spent[STALLED][1 + settled : 1 + graph.first + graph.count]
         replayed_ms = float(np.mean(spent)) / 1e6
-        times[graph.rank] = PauseTimes(view.whole_ms(STALLED), replayed_ms, has_control)
+        steady = np.sort(view.steady(view.split.spent[STALLED]))
+        often_ms = float(steady[: 1 - FEWEST_TIMES].sum()) / view.steps / 1e6
+        times[graph.rank] = PauseTimes(view.whole_ms(STALLED), replayed_ms, has_control, often_ms)
     return times

@@ -70,6 +70,12 @@ def test_a_control_of_the_replayed_steps_has_no_pause_that_they_lack(tmp_path: P
     assert first.cost_ms == pytest.approx(idle.cost_ms, rel=0.05)
 
 
+def test_a_pause_that_two_steps_have_is_in_no_control() -> None:
+    assert PauseTimes(7.6, 0.0).missing_ms == 0
+    assert PauseTimes(7.6, 0.0, often_ms=2.5).missing_ms == 7.6
+    assert PauseTimes(7.6, 3.0, often_ms=7.0).missing_ms == 0
+
+
 def test_half_as_much_again_in_all_steps_is_rare_unless_a_control_tells_the_step() -> None:
     assert PauseTimes(4.66, 2.02).correct(2.02) == pytest.approx(4.66)
     assert PauseTimes(2.5, 2.0).correct(2.0) == 2.0
