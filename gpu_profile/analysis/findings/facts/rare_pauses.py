@@ -49,7 +49,7 @@ class PauseTimes:
         """What all steps have and the replayed ones lack, where these are not like all others. A
         control has no step that was slow less than FEWEST_TIMES when recorded.
         """
-        are_missing = RARE_BY_CONTROL * self.replayed_ms <= self.often_ms
+        are_missing = RARE_BY_CONTROL * self.replayed_ms < self.often_ms
         return self.steady_ms - self.replayed_ms if are_missing else 0.0
 
 
