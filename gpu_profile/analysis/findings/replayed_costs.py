@@ -194,8 +194,8 @@ class _Gains:
 
     def _find_lacking(self, finding: Finding) -> float:
         """The part of a cost (ms a step) that is of pauses which the replayed steps lack."""
-        is_told = RULES[finding.kind].edit(finding) in (PAUSES, LONE_PAUSES) and finding.replayed_ms
-        return self._rare.find_missing(finding.payers or finding.ranks) if is_told else 0.0
+        is_pause = finding.kind in PAUSES.kinds
+        return self._rare.find_missing(finding.payers or finding.ranks) if is_pause else 0.0
 
     def _is_certain(self, finding: Finding, change: Change) -> bool:
         """Whether the change also gains something where the profiler cost as much as it ever did: a
