@@ -13,6 +13,7 @@ from gpu_profile.analysis.store.database import Database
 from gpu_profile.analysis.store.sqlite.text import LONGEST_TEXT
 from gpu_profile.analysis.tables.by_name import ANALYSES, OURS
 from gpu_profile.errors import GpuProfileError, ReportError
+from tests.further import keep_first
 from tests.fuzz.child import Outcome, check_in_child
 from tests.fuzz.craft import CRAFTED, KERNEL, empty_index, long_name, rowids_far_apart
 from tests.fuzz.pages import recorded
@@ -29,7 +30,7 @@ def report(tmp_path: Path) -> Path:
     return path
 
 
-@pytest.mark.parametrize("name", CRAFTED)
+@pytest.mark.parametrize("name", keep_first(6, CRAFTED))
 def test_a_crafted_report_is_refused_in_a_line(report: Path, name: str) -> None:
     change, reason = CRAFTED[name]
     change(report)
@@ -67,6 +68,7 @@ def test_an_index_that_lacks_the_rows_hides_none(report: Path) -> None:
     assert np.array_equal(by_sql[0], sound)
 
 
+@pytest.mark.further
 def test_the_schemas_text_is_read_in_linear_time(report: Path) -> None:
     """12 MB of it took 100 s when WITHOUT ROWID was searched for in it."""
     text = f") {'WITHOUT ROWID ' * 4500})"

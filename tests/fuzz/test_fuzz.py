@@ -19,6 +19,7 @@ def test_changed_bytes_give_sqlites_numbers_or_a_line(
     assert set(tally) <= {"same", "refused", "unworkable", "absent"}, f"{repeat}: {defects}"
 
 
+@pytest.mark.further
 @pytest.mark.drawn
 @pytest.mark.parametrize("seed", list_seeds((1,), nightly=8))
 def test_valid_databases_give_sqlites_numbers(

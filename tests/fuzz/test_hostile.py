@@ -85,6 +85,7 @@ def test_the_sandbox_has_no_network_and_sees_no_process() -> None:
     assert _run_inside(f"import os; os.kill({os.getpid()}, 0)").returncode == 1
 
 
+@pytest.mark.further
 @pytest.mark.drawn
 @pytest.mark.usefixtures("sandbox")
 @pytest.mark.parametrize("seed", list_seeds((1,), nightly=8))

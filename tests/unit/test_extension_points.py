@@ -29,6 +29,7 @@ def make_flags(*settings: str) -> tuple[str, ...]:
     return tuple(word for setting in (*TOY_SETTINGS, *settings) for word in ("--set", setting))
 
 
+@pytest.mark.further
 def test_a_component_has_settings(toy_project: Path) -> None:
     assert json.loads(run(toy_project, "config", "--format", "json"))["TOY_VERSION"] == {
         "value": "v1.0",
@@ -72,6 +73,7 @@ def archive_url(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
         server.shutdown()
 
 
+@pytest.mark.further
 def test_the_lock_has_the_checksum_of_a_component(toy_project: Path, archive_url: str) -> None:
     run(toy_project, "lock", *make_flags(f"TOY_URL={archive_url}"))
     text = (toy_project / "gpu-profile.lock").read_text()
@@ -113,6 +115,7 @@ def test_a_finding_is_told_with_its_evidence(toy_project: Path, short_run: Path)
     assert (toy["ranks"], toy["cause"], toy["advice"]) == ([0], "play", "Go on playing.")
 
 
+@pytest.mark.further
 def test_a_finding_has_its_title_on_the_page(
     toy_project: Path, short_run: Path, tmp_path: Path
 ) -> None:

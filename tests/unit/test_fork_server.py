@@ -61,6 +61,7 @@ def test_a_child_has_what_a_new_python_has(tmp_path: Path, monkeypatch: pytest.M
     assert started.stderr == forked.stderr
 
 
+@pytest.mark.further
 def test_a_verb_in_a_child_prints_what_it_does_in_a_new_python(tmp_path: Path) -> None:
     """tests/live/test_each_verb_starts.py has all verbs."""
     for words in (("config", "--set=NOPE=1"), ("config", "--format=json")):

@@ -65,6 +65,7 @@ def run_tests(place: Path, *words: str) -> Result:
     return process.run(Command(argv=(*argv, *options, str(place)), env=env))
 
 
+@pytest.mark.further
 def test_outcomes_details_and_order_are_those_of_pytest(place: Path) -> None:
     done = run_tests(place, "--durations=3", "--durations-min=0", "-rs")
     assert done.returncode == 1, done.stderr
@@ -79,6 +80,7 @@ def test_outcomes_details_and_order_are_those_of_pytest(place: Path) -> None:
     assert "stopping after 1 failures" in again.stdout
 
 
+@pytest.mark.further
 def test_a_fork_that_dies_fails_its_test_and_ends_the_run(place: Path) -> None:
     with (place / "test_single.py").open("a") as file:
         file.write(DEADLY)

@@ -63,6 +63,7 @@ class Taker:
         self._lock.give_back()
 
 
+@pytest.mark.further
 @pytest.mark.parametrize(
     ("first", "second", "waits"),
     [
@@ -82,6 +83,7 @@ def test_who_waits_for_whom(tmp_path: Path, first: str, second: str, waits: bool
     here.end()
 
 
+@pytest.mark.further
 def test_one_that_wants_to_be_alone_is_not_passed_by(tmp_path: Path) -> None:
     """flock itself lets readers in as long as one of them is there."""
     reader = Holder(tmp_path, "shared")

@@ -9,6 +9,7 @@ import pytest
 
 from gpu_profile.command import Result
 from gpu_profile.declared.launchers import LAUNCHERS
+from tests.further import keep_first
 from tests.nsys_script import write_nsys
 from tests.project_copy import invoke_copy, run_tests_of_copy
 
@@ -52,6 +53,7 @@ def test_a_job_runs_and_its_report_comes_home(project: Path) -> None:
     assert "succeeded" in run(project, "status", f"--job={record['handle']}").stdout
 
 
+@pytest.mark.further
 def test_a_job_that_fails_has_its_exit_code(project: Path) -> None:
     done = run(project, *PROFILE, "--name=fails", "--", "sh", "-c", "exit 3")
     assert done.returncode == 5
@@ -96,7 +98,7 @@ REFUSED = (
 )
 
 
-@pytest.mark.parametrize(("words", "line"), REFUSED)
+@pytest.mark.parametrize(("words", "line"), keep_first(3, REFUSED))
 def test_what_it_cannot_do_is_refused_in_one_line(
     project: Path, words: tuple[str, ...], line: str
 ) -> None:

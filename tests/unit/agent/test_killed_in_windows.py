@@ -78,6 +78,7 @@ def test_profile_py_is_killed(wrapper: Wrapper, phase: str) -> None:
     assert "profile.py of rank 0 was killed: its program goes on" in output
 
 
+@pytest.mark.further
 @pytest.mark.parametrize(
     ("call_of_nsys", "why"),
     [("start", "nsys start: it ended by signal 9 and said nothing"), further("stop", None)],

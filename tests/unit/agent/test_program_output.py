@@ -56,6 +56,7 @@ def test_a_file_that_is_not_appended_to_is_not_overwritten(wrapper: Wrapper) -> 
     assert sorted(wrapper.recorded()["output"].splitlines()) == sorted(lines)
 
 
+@pytest.mark.further
 def test_a_socket_cannot_be_opened_again(wrapper: Wrapper) -> None:
     ours, theirs = socket.socketpair()
     argv = wrapper.argv("--", *python("print('hi')"))

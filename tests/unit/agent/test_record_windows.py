@@ -94,6 +94,7 @@ def await_window(wrapper: Wrapper, number: int) -> Any:
     return answer
 
 
+@pytest.mark.further
 def test_windows_are_recorded_while_the_program_runs(wrapper: Wrapper, job: Job) -> None:
     for number, begin in ((1, ask), (2, agree)):
         assert begin(wrapper) == number
@@ -114,6 +115,7 @@ def test_a_job_without_a_window_has_no_report_and_its_own_exit_code(
     assert (end(job), job.returncode, list(wrapper.out.glob("*.nsys-rep"))) == ("", 7, [])
 
 
+@pytest.mark.further
 def test_a_window_in_which_the_program_ends_is_kept(wrapper: Wrapper, job: Job) -> None:
     number = ask(wrapper, 60)
     file = window_files.answer_file(wrapper.out / "windows", number, find_name(wrapper))
@@ -130,6 +132,7 @@ def find_name(wrapper: Wrapper) -> str:
     return name
 
 
+@pytest.mark.further
 @pytest.mark.parametrize(
     ("fault", "why"),
     [
@@ -153,6 +156,7 @@ def test_a_lost_window_is_named_and_the_program_goes_on(
     assert not [path for path in wrapper.out.glob("*.nsys-rep") if not path.stat().st_size]
 
 
+@pytest.mark.further
 def test_the_stream_of_a_window_is_kept_under_its_number(
     wrapper: Wrapper, monkeypatch: pytest.MonkeyPatch
 ) -> None:

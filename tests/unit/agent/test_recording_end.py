@@ -42,6 +42,7 @@ def test_the_report_is_complete_while_the_program_runs(wrapper: Wrapper) -> None
     assert report.stat().st_mode & 0o777 == 0o600
 
 
+@pytest.mark.further
 def test_a_temporary_folder_may_have_a_long_name(wrapper: Wrapper) -> None:
     """A socket's path has 107 bytes at most."""
     folder = wrapper.directory / ("long" * 40)

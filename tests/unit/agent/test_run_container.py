@@ -72,11 +72,13 @@ def container(tmp_path: Path) -> Container:
     return Container(tmp_path)
 
 
+@pytest.mark.further
 def test_mpirun_starts_each_rank_under_its_own_nsys(container: Container) -> None:
     done = container.run("mpirun", "mpirun", "-np", "2", "-x", "PATH", "sh", "-c", "exit 0")
     assert (done.returncode, container.ranks()) == (0, ["rank0", "rank1"]), done.stderr
 
 
+@pytest.mark.further
 def test_a_shells_mpirun_and_one_of_a_path_are_found_too(tmp_path: Path) -> None:
     for name, words in (
         ("shell", ("sh", "-c", "mpirun -np 2 sh -c 'exit 0'")),

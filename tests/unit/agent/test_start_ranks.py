@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.further import further
+from tests.further import further, keep_first
 from tests.unit.agent.wrapper import Wrapper, python, wrapper_in
 
 NAMES = "RANK LOCAL_RANK WORLD_SIZE LOCAL_WORLD_SIZE MASTER_ADDR MASTER_PORT"
@@ -42,6 +42,7 @@ def test_torchruns_variables_and_prefixed_lines(wrapper: Wrapper) -> None:
     assert len({rank["MASTER_PORT"] for rank in ranks}) == 1
 
 
+@pytest.mark.further
 def test_lines_that_are_written_in_pieces_stay_whole(wrapper: Wrapper) -> None:
     pieces = "import sys, time\nfor _ in range(20): [print(end=c, flush=True) for c in 'whole\\n']"
     done = wrapper.run("--processes=3", "--plain", "--", *python(pieces))
@@ -49,6 +50,7 @@ def test_lines_that_are_written_in_pieces_stay_whole(wrapper: Wrapper) -> None:
     assert counts == {"whole": 20, "[1] whole": 20, "[2] whole": 20}
 
 
+@pytest.mark.further
 def test_the_second_of_two_nodes(wrapper: Wrapper) -> None:
     pod = {"PET_NODE_RANK": "1", "PET_NNODES": "2", "PET_MASTER_ADDR": "job-node-0.job"}
     done = wrapper.run("--processes=2", "--", *python(SHOW), PET_MASTER_PORT="29500", **pod)
@@ -74,6 +76,7 @@ def test_one_rank_that_dies_ends_the_others_and_their_reports_are_kept(
     assert wrapper.reports() == kept
 
 
+@pytest.mark.further
 def test_a_rank_that_does_not_end_is_killed(wrapper: Wrapper) -> None:
     code = only(0, "time.sleep(1); sys.exit(4)").replace("time.sleep(600)", SURVIVE)
     done = wrapper.run("--processes=2", "--plain", "--grace=0.5", "--", *python(code))
@@ -82,12 +85,15 @@ def test_a_rank_that_does_not_end_is_killed(wrapper: Wrapper) -> None:
 
 @pytest.mark.parametrize(
     ("processes", "signum", "times"),
-    [
-        (2, signal.SIGTERM, 1),
-        (0, signal.SIGINT, 2),
-        further(0, signal.SIGTERM, 1),
-        further(2, signal.SIGINT, 2),
-    ],
+    keep_first(
+        1,
+        [
+            (2, signal.SIGTERM, 1),
+            (0, signal.SIGINT, 2),
+            further(0, signal.SIGTERM, 1),
+            further(2, signal.SIGINT, 2),
+        ],
+    ),
 )
 def test_a_signal_ends_the_job_with_whole_reports(
     wrapper: Wrapper, processes: int, signum: signal.Signals, times: int

@@ -91,6 +91,7 @@ def test_a_truncated_gzip_is_refused_and_leaves_nothing(tmp_path: Path) -> None:
         Database.open(path)
 
 
+@pytest.mark.further
 def test_no_room_to_unpack_is_not_called_a_broken_file(tmp_path: Path) -> None:
     path = tmp_path / "r.sqlite.gz"
     path.write_bytes(gzip.compress(report(tmp_path / "plain.sqlite")))

@@ -58,6 +58,7 @@ def test_findings_are_those_of_diagnose(
     assert len(findings) == len(findings.findings) > 0
 
 
+@pytest.mark.further
 def test_printed_results_are_those_of_the_verbs(
     run: gpu_profile.Run, findings: RunFindings, ranks: list[Path], tmp_path: Path
 ) -> None:

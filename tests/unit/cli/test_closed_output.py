@@ -52,6 +52,7 @@ def test_output_without_room(words: tuple[str, ...]) -> None:
     os.close(full)
 
 
+@pytest.mark.further
 def test_output_without_room_is_not_blamed_on_the_reports() -> None:
     report = f"--report={ROOT}/tests/data/annotated/gemm"
     full = os.open("/dev/full", os.O_WRONLY)

@@ -12,6 +12,7 @@ from gpu_profile.cli.tasks import HomeConfig
 from gpu_profile.command import Result
 from gpu_profile.settings.places import ROOT
 from tests.forked import run_python, start_python
+from tests.further import further
 from tests.invoked import invoke
 
 OWN_TASKS = """
@@ -120,6 +121,7 @@ def test_a_wrong_command_line_is_one_line(
     assert message in refused.stderr
 
 
+@pytest.mark.further
 def test_a_removed_working_directory_is_one_line(tmp_path: Path) -> None:
     code = "import os; os.rmdir(os.getcwd()); from gpu_profile.cli.start import main; main()"
     words = ("-c", code, "profile", "--dry-run", "--mount=.", "--", "a")
@@ -182,11 +184,13 @@ def test_config_says_which_file_was_read(tmp_path: Path) -> None:
     assert ".env:1: unknown key 'DJANGO_SETTINGS_MODULE'" in named.stderr
 
 
-def test_a_misspelt_key_is_a_note_of_each_verb(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "words", ["reports", further("config --format=json"), further("render render")]
+)
+def test_a_misspelt_key_is_a_note_of_each_verb(tmp_path: Path, words: str) -> None:
     (tmp_path / ".env").write_text("REPORT_DIRR=/tmp\n")
     note = ".env is not read: REPORT_DIRR is no setting of gpu-profile. Did you mean REPORT_DIR?"
-    for words in (("reports",), ("config", "--format=json"), ("render", "render")):
-        assert run_console(*words, directory=tmp_path).stderr.count(note) == 1
+    assert run_console(*words.split(), directory=tmp_path).stderr.count(note) == 1
 
 
 def test_init_never_overwrites(tmp_path: Path) -> None:

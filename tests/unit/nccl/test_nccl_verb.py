@@ -52,6 +52,7 @@ def test_table_curve_and_gate(
     assert " ".join(words) == "-b 8 -e 1073741824 -f 2 -g 4 -c 1 -T 600"
 
 
+@pytest.mark.further
 def test_a_floor_by_name_and_the_verdict(
     chosen: Settings, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -73,6 +74,7 @@ def test_wrong_values_are_told_though_the_program_fails(
         run(chosen)
 
 
+@pytest.mark.further
 @pytest.mark.parametrize(
     ("body", "said"),
     [

@@ -206,6 +206,7 @@ def test_drafts_in_use_are_kept(directory: Path) -> None:
         assert folder.is_dir()
 
 
+@pytest.mark.further
 def test_two_fetches_are_one_after_the_other(
     directory: Path, other: "subprocess.Popen[str]", fake_tool: FakeTool
 ) -> None:
@@ -247,6 +248,7 @@ def test_a_process_that_is_killed_while_it_submits_leaves_the_handle(
     assert (tmp_path / "train-1" / "seen").read_text() == "submitting docker://train-1\n"
 
 
+@pytest.mark.further
 def test_a_hang_up_while_a_job_is_submitted_comes_behind_it(tmp_path: Path) -> None:
     """SIGHUP in `docker run`: the handle is recorded, and the job goes on."""
     script = tmp_path / "bin" / "docker"

@@ -129,6 +129,7 @@ def test_a_link_that_the_job_left_is_replaced(tmp_path: Path) -> None:
     assert (log.read_text(), log.is_symlink()) == ("a line\n", False)
 
 
+@pytest.mark.further
 def test_a_large_output_takes_little_memory_and_a_cut_key_is_hidden(tmp_path: Path) -> None:
     """The key stands across two pieces of 64 KiB, in the engine's log and in the followed one."""
     log = tmp_path / "output.log"

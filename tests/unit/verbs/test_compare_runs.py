@@ -40,6 +40,7 @@ def test_runs_of_a_slower_program_fail_the_gate(runs: Path) -> None:
     assert invoke("compare", *sides(runs, "abc", "bca"), directory=runs).returncode == 0
 
 
+@pytest.mark.further
 def test_one_run_a_side_says_what_is_assumed(runs: Path) -> None:
     done = invoke("compare", *sides(runs, "a", "f"), directory=runs)
     assert done.returncode == 0
@@ -49,6 +50,7 @@ def test_one_run_a_side_says_what_is_assumed(runs: Path) -> None:
         assert done.returncode == 8
 
 
+@pytest.mark.further
 def test_undecided_is_told_apart_and_may_fail(runs: Path) -> None:
     done = invoke("compare", *sides(runs, "a", "f"), directory=runs)
     assert done.stdout.startswith("step: undecided, +9.")

@@ -80,6 +80,7 @@ def without_kernels(four: Path, tmp_path_factory: pytest.TempPathFactory) -> Pat
     return folder
 
 
+@pytest.mark.further
 @pytest.mark.parametrize("side", ["new", further("base")])
 def test_compare_fails_on_a_rank_without_kernels(
     four: Path, without_kernels: Path, side: str
@@ -92,6 +93,7 @@ def test_compare_fails_on_a_rank_without_kernels(
     assert "Traceback" not in done.stderr
 
 
+@pytest.mark.further
 def test_compare_fails_where_both_runs_lost_the_kernels_of_a_rank(without_kernels: Path) -> None:
     words = ("compare", f"--base={without_kernels}", f"--new={without_kernels}")
     done = invoke(*words, directory=without_kernels)
@@ -142,6 +144,7 @@ def test_compare_fails_on_a_missing_rank(four: Path, tmp_path: Path) -> None:
         assert f"the {side} run has no report of rank 3" in done.stderr
 
 
+@pytest.mark.further
 def test_compare_fails_on_a_rank_that_both_runs_miss(four: Path, tmp_path: Path) -> None:
     """Their run.json says which ranks were to leave a report."""
     three = tmp_path / "three"
@@ -155,6 +158,7 @@ def test_compare_fails_on_a_rank_that_both_runs_miss(four: Path, tmp_path: Path)
         assert ("has no report of rank 3" in done.stderr) is (code == 6)
 
 
+@pytest.mark.further
 @pytest.mark.parametrize("metric", ["step", further("kernel:gemm")])
 def test_compare_fails_on_a_rank_without_its_gpu_work(
     four: Path, tmp_path: Path, metric: str

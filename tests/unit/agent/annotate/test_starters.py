@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from gpu_profile.launchers.agent.job_directory import AGENT
+from tests.further import keep_first
 
 TRAIN = """
 import torch
@@ -37,7 +38,7 @@ ARGUMENTS = {
 }
 
 
-@pytest.mark.parametrize("starter", ARGUMENTS)
+@pytest.mark.parametrize("starter", keep_first(2, ARGUMENTS))
 def test_a_program_is_marked(site: Path, tool: Path, tmp_path: Path, starter: str) -> None:
     for name, text in PROGRAMS.items():
         (tmp_path / name).write_text(text)

@@ -33,6 +33,7 @@ def test_a_gain_is_that_of_the_fix() -> None:
     assert_mostly_right(gains)
 
 
+@pytest.mark.further
 @pytest.mark.drawn
 def test_a_gain_is_that_of_the_fix_where_several_streams_compute() -> None:
     """Kernels of two streams run as alone, wait for each other, or slow each other."""

@@ -62,5 +62,6 @@ def test_one_wrong_run_is_too_many_where_none_is_allowed() -> None:
     assert probability_of(10, 1000, 0.01) > 0.5 > 1e-4 > probability_of(25, 1000, 0.01)
 
 
+@pytest.mark.further
 def test_a_seed_repeats_its_run() -> None:
     assert str(judge_seed(7)) == str(judge_seed(7))

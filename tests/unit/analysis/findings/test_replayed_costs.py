@@ -56,6 +56,7 @@ def test_facts_by_parts_are_the_whole_facts(collate: DiagnosedReport) -> None:
     assert judge_run([whole]).to_json() == judge_run([collate]).to_json()
 
 
+@pytest.mark.further
 def test_several_processes_tell_what_one_tells(collate: DiagnosedReport) -> None:
     alone, side_by_side = (
         judge_run([collate], replay=replay_parts([collate], processes=processes))

@@ -38,6 +38,7 @@ def _pid(global_id: object) -> int:
     return int(str(global_id)) >> 24 & 0xFFFFFF
 
 
+@pytest.mark.further
 def test_twenty_ranks_in_as_many_reports(tmp_path: Path) -> None:
     training = Training(ranks=20, steps=5, layers=3, transfer_us=30, only={17: computes})
     recording = training.record()

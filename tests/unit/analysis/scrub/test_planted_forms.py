@@ -98,6 +98,7 @@ def test_each_form_is_gone_but_those_that_are_listed(report: Path, tmp_path: Pat
     assert again.read_bytes() == copy.read_bytes()
 
 
+@pytest.mark.further
 def test_blobs_that_are_kept_are_cleaned_in_each_encoding(report: Path, tmp_path: Path) -> None:
     copy = tmp_path / "copy.sqlite"
     table = scrub_reports([report], copy, make_scrub_options(keep_blobs=True))

@@ -229,6 +229,7 @@ def test_recorded_names_stay() -> None:
         assert [text for text in names if Redactor().text(text) != text] == []
 
 
+@pytest.mark.further
 def test_the_same_host_has_one_stand_in_over_all_reports(report: Path, tmp_path: Path) -> None:
     other = tmp_path / "rank1.trainbox-17.sqlite"
     shutil.copy(report, other)
@@ -328,6 +329,7 @@ def test_a_copy_keeps_its_rank_and_window_and_loses_its_host(report: str, copy: 
     assert _name_copy(report) == copy
 
 
+@pytest.mark.further
 def test_a_text_beyond_all_measure_is_left_out_and_said(report: Path, tmp_path: Path) -> None:
     """200 MB of a kernel's name took minutes and gigabytes. A cut text could end in a secret."""
     longest = "k" * (LONGEST_COPIED - len(JWT) - 1) + f" {JWT}"

@@ -48,6 +48,7 @@ def bucket(packed: Path) -> Iterator[None]:
     stand_in.stop()
 
 
+@pytest.mark.further
 def test_the_same_tables_as_of_a_file(bucket: None, packed: Path, tmp_path: Path) -> None:
     words = ("stats", "--format=csv", "--table=cuda_gpu_kern_sum")
     near = invoke(*words, f"--report={packed}", directory=tmp_path)

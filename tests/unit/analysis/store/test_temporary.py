@@ -118,6 +118,7 @@ with TemporaryFolder() as folder:
 """
 
 
+@pytest.mark.further
 def test_a_machine_without_file_locks_reads_reports_too(folder: Path) -> None:
     done = process.run(Command(argv=(sys.executable, "-c", NO_LOCKS), env={"TMPDIR": str(folder)}))
     assert (done.returncode, done.stdout) == (0, "True 0\n"), done.stderr

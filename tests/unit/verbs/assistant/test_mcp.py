@@ -33,6 +33,7 @@ def test_a_run_is_one_of_report_dir_and_no_path(tmp_path: Path, place: Path) -> 
             asked.diagnose(run)
 
 
+@pytest.mark.further
 def test_a_verb_that_fails_or_takes_too_long_is_one_line(place: Path) -> None:
     missing = Answers(report_dir=place, given=(str(place / "nothing.sqlite"),))
     with pytest.raises(ReportError, match=r"nothing\.sqlite"):
@@ -70,6 +71,7 @@ def test_pages_hold_all_items_once_each_below_the_limit() -> None:
     assert json.loads(format_table_page([], "measured"))["rows"] == []
 
 
+@pytest.mark.further
 def test_a_page_before_the_first_and_a_rank_that_has_no_step_are_refused(tmp_path: Path) -> None:
     rank = Rank(Recording(), 0)
     for _ in range(8):
