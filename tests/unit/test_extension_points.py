@@ -124,6 +124,7 @@ def test_a_finding_has_its_title_on_the_page(
     assert ". Steps to play with</span>" in page.read_text()
 
 
+@pytest.mark.further
 def test_pages_are_generated_with_what_was_added(toy_project: Path) -> None:
     renewal = run_tests_of_copy(
         toy_project, "tests/unit/test_readme.py", "-k", "generated_parts", GOLDEN="write"

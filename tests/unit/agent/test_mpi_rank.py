@@ -72,6 +72,7 @@ def test_a_rank_that_mpirun_kills_completes_its_report(wrapper: Wrapper, is_aske
     assert report.stat().st_mode & 0o777 == 0o600
 
 
+@pytest.mark.further
 def test_signals_to_both_processes_count_once(wrapper: Wrapper) -> None:
     """`invoke stop` and Slurm signal all; the third signal that counts kills the rank."""
     with started(wrapper) as process:

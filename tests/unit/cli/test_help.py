@@ -58,6 +58,7 @@ def test_each_way_to_the_help_of_a_verb_shows_its_flags(tmp_path: Path) -> None:
     assert {"Where it runs:", "What nsys records:", "Settings:"} < set(titles)
 
 
+@pytest.mark.further
 def test_a_flag_s_text_has_its_default_and_the_command_that_was_typed() -> None:
     drill, profile = (
         " ".join(start_script(verb, "--help").stdout.split()) for verb in ("drill", "profile")

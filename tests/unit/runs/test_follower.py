@@ -142,6 +142,7 @@ def test_a_note_goes_with_its_directory(directory: Path) -> None:
     assert list(directory.parent.iterdir()) == []
 
 
+@pytest.mark.further
 def test_a_run_whose_process_was_killed_is_listed(
     directory: Path, other: "subprocess.Popen[str]"
 ) -> None:

@@ -95,6 +95,7 @@ def test_without_a_control_the_profilers_usual_price_is_subtracted(
     assert (plan.host_factor, plan.step_ms) == (None, plan.recorded_ms)
 
 
+@pytest.mark.further
 def test_without_a_control_what_launches_cost_has_a_range(collate: DiagnosedReport) -> None:
     """By the least and the most that the profiler took of launches in other programs."""
     recorded, controlled = judge_run([collate]), judge_run([collate], control_ms=11.8)

@@ -7,6 +7,8 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from gpu_profile.analysis.multi_report.work import ReportSource
 from gpu_profile.analysis.page import write_page
 from gpu_profile.analysis.store.database import Database
@@ -58,6 +60,7 @@ def test_layers_are_in_order_and_boxes_nest(tmp_path: Path) -> None:
     assert widths[0] == 100
 
 
+@pytest.mark.further
 def test_marks_without_gpu_work_have_no_model(tmp_path: Path) -> None:
     """A recording that ended before the first kernel, or whose GPU table was lost."""
     path = save_training(tmp_path / "run.sqlite", LAYERS)

@@ -56,6 +56,7 @@ def test_the_same_tables_as_of_a_file(bucket: None, packed: Path, tmp_path: Path
     assert (far.returncode, far.stdout) == (0, near.stdout), far.stderr
 
 
+@pytest.mark.further
 def test_a_timeline_of_it(bucket: None, tmp_path: Path) -> None:
     done = invoke("timeline", f"--report={PLACE}", directory=tmp_path)
     assert done.returncode == 0, done.stderr

@@ -56,6 +56,7 @@ def test_every_table_is_the_same(
     assert str(found.rows).replace(folder.name, plain.name) == str(expected.rows)
 
 
+@pytest.mark.further
 def test_the_findings_are_the_same(both: tuple[Database, Database]) -> None:
     expected, found = (diagnose_reports(database).to_json() for database in both)
     assert found == expected

@@ -188,6 +188,7 @@ def test_an_unreadable_report_leaves_no_trace(tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.iterdir()] == ["rank1.sqlite"]
 
 
+@pytest.mark.further
 def test_an_unreadable_report_beside_others_is_told_and_left_out(tmp_path: Path) -> None:
     bad, told = tmp_path / "rank1.sqlite", list[str]()
     bad.write_bytes(b"not a database")
