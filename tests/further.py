@@ -12,15 +12,9 @@ def further(*values: object) -> ParameterSet:
 
 
 def keep_first(count: int, cases: Iterable[object]) -> list[object]:
-    """Return the cases of parametrize, with the marker `further` on all behind the first `count`.
-
-    A case that pytest.param made keeps its marks.
-    """
+    """Return the cases of parametrize: those behind the first `count` have the marker `further`."""
     listed = list(cases)
-    return [*listed[:count], *map(_mark_further, listed[count:])]
-
-
-def _mark_further(case: object) -> object:
-    if isinstance(case, ParameterSet):
-        return case._replace(marks=[*case.marks, pytest.mark.further])
-    return further(*case) if isinstance(case, tuple) else further(case)
+    marked = [
+        further(*case) if isinstance(case, tuple) else further(case) for case in listed[count:]
+    ]
+    return [*listed[:count], *marked]

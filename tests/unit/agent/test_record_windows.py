@@ -94,7 +94,6 @@ def await_window(wrapper: Wrapper, number: int) -> Any:
     return answer
 
 
-@pytest.mark.further
 def test_windows_are_recorded_while_the_program_runs(wrapper: Wrapper, job: Job) -> None:
     for number, begin in ((1, ask), (2, agree)):
         assert begin(wrapper) == number

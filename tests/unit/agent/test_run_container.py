@@ -72,7 +72,6 @@ def container(tmp_path: Path) -> Container:
     return Container(tmp_path)
 
 
-@pytest.mark.further
 def test_mpirun_starts_each_rank_under_its_own_nsys(container: Container) -> None:
     done = container.run("mpirun", "mpirun", "-np", "2", "-x", "PATH", "sh", "-c", "exit 0")
     assert (done.returncode, container.ranks()) == (0, ["rank0", "rank1"]), done.stderr

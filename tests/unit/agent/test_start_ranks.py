@@ -90,8 +90,8 @@ def test_a_rank_that_does_not_end_is_killed(wrapper: Wrapper) -> None:
         [
             (2, signal.SIGTERM, 1),
             (0, signal.SIGINT, 2),
-            further(0, signal.SIGTERM, 1),
-            further(2, signal.SIGINT, 2),
+            (0, signal.SIGTERM, 1),
+            (2, signal.SIGINT, 2),
         ],
     ),
 )

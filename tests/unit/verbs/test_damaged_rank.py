@@ -80,7 +80,6 @@ def without_kernels(four: Path, tmp_path_factory: pytest.TempPathFactory) -> Pat
     return folder
 
 
-@pytest.mark.further
 @pytest.mark.parametrize("side", ["new", further("base")])
 def test_compare_fails_on_a_rank_without_kernels(
     four: Path, without_kernels: Path, side: str
@@ -158,7 +157,6 @@ def test_compare_fails_on_a_rank_that_both_runs_miss(four: Path, tmp_path: Path)
         assert ("has no report of rank 3" in done.stderr) is (code == 6)
 
 
-@pytest.mark.further
 @pytest.mark.parametrize("metric", ["step", further("kernel:gemm")])
 def test_compare_fails_on_a_rank_without_its_gpu_work(
     four: Path, tmp_path: Path, metric: str

@@ -16,7 +16,7 @@ from gpu_profile.drill.choose_kernels import DrillPlan, plan_drill
 from gpu_profile.drill.ncu_options import list_ncu_options
 from gpu_profile.runs import record
 from gpu_profile.runs.record import RunRecord
-from tests.further import further, keep_first
+from tests.further import keep_first
 from tests.invoked import invoke
 from tests.unit.analysis.scenarios import Training
 from tests.unit.analysis.synthetic import Rank
@@ -150,7 +150,7 @@ def test_the_command_runs_again_under_ncu_and_the_answer_is_kept(
         3,
         [
             ((), {"NCU_ERROR": "ERR_NVGPUCTRPERM - x"}, 3, "lets only root read GPU counters"),
-            further((), {"NCU_ERROR": "Failed to x"}, 6, "ncu measured nothing: Failed to x"),
+            ((), {"NCU_ERROR": "Failed to x"}, 6, "ncu measured nothing: Failed to x"),
             (("--rank=7",), {}, 2, "--rank 7 has no kernels. These ranks have: 0, 1"),
             (("--top=0",), {}, 2, "--top 0 leaves no kernel to measure. Use --top 1 or more"),
             (("--on=mpijob",), {}, 2, "a run of mpijob is not started again under ncu"),

@@ -14,7 +14,6 @@ from gpu_profile.analysis.findings.rules.communication.straggler import list_gui
 from gpu_profile.analysis.findings.rules.gpu import capture
 from gpu_profile.analysis.findings.table import RULES
 from gpu_profile.analysis.store.database import Database
-from tests.further import keep_first
 from tests.reading import diagnose_reports
 from tests.unit.analysis.scenarios import Training, nothing
 from tests.unit.analysis.synthetic import Rank
@@ -74,32 +73,29 @@ def test_a_healthy_run_is_told_nothing(ranks: int, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("training", "expected"),
-    keep_first(
-        6,
-        [
-            (Training(only={2: computes}), {("straggler", (2,), "compute")}),
-            (Training(only={1: copies}), {("straggler", (1,), "copy")}),
-            (
-                Training(only={3: sleeps}),
-                {("straggler", (3,), "data")},
-            ),
-            (Training(ranks=2, only={1: computes}), {("straggler", (1,), "compute")}),
-            (Training(only={0: computes, 1: computes}), {("straggler", (0, 1), "compute")}),
-            (Training(kernel_us=8, host_us=30, transfer_us=30), {("host_bound", ALL, "launch")}),
-            (Training(data=sleeps), {("idle", ALL, "data")}),
-            (Training(data=copies_pageable), {("pageable_copy", ALL, "pageable")}),
-            (Training(layer=asks), {("synchronization", ALL, "sync")}),
-            (
-                Training(kernel_us=8, layers=30, layer=loops),
-                {("tiny_kernels", ALL, "launch"), ("host_bound", ALL, "launch")},
-            ),
-            (Training(transfer_us=2000), {("exposed_communication", ALL, "transfer")}),
-            (
-                Training(data=lambda rank: rank.copy(8, gb_per_s=2)),
-                {("low_bandwidth", ALL, "copy")},
-            ),
-        ],
-    ),
+    [
+        (Training(only={2: computes}), {("straggler", (2,), "compute")}),
+        (Training(only={1: copies}), {("straggler", (1,), "copy")}),
+        (
+            Training(only={3: sleeps}),
+            {("straggler", (3,), "data")},
+        ),
+        (Training(ranks=2, only={1: computes}), {("straggler", (1,), "compute")}),
+        (Training(only={0: computes, 1: computes}), {("straggler", (0, 1), "compute")}),
+        (Training(kernel_us=8, host_us=30, transfer_us=30), {("host_bound", ALL, "launch")}),
+        (Training(data=sleeps), {("idle", ALL, "data")}),
+        (Training(data=copies_pageable), {("pageable_copy", ALL, "pageable")}),
+        (Training(layer=asks), {("synchronization", ALL, "sync")}),
+        (
+            Training(kernel_us=8, layers=30, layer=loops),
+            {("tiny_kernels", ALL, "launch"), ("host_bound", ALL, "launch")},
+        ),
+        (Training(transfer_us=2000), {("exposed_communication", ALL, "transfer")}),
+        (
+            Training(data=lambda rank: rank.copy(8, gb_per_s=2)),
+            {("low_bandwidth", ALL, "copy")},
+        ),
+    ],
     ids=[
         "compute straggler",
         "copy straggler",
