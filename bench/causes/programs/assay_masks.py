@@ -1,6 +1,6 @@
 """Molecules and 64 assays, most results missing; the cause picks the known ones assay by assay.
 
-The fix weighs all results, the missing ones with nothing.
+The fix computes the loss of all results at once, and masks the missing ones.
 """
 
 import torch
@@ -11,7 +11,7 @@ from turns import Turns
 BATCH, BITS, WIDTH, LAYERS, ASSAYS, KNOWN, MOLECULES = 4096, 2048, 2048, 6, 64, 0.2, 32_768
 
 
-def lose_by_assay(guesses: torch.Tensor, results: torch.Tensor) -> torch.Tensor:
+def compute_loss_by_assay(guesses: torch.Tensor, results: torch.Tensor) -> torch.Tensor:
     """The mean over assays of the cross entropy of their known results; missing ones are NaN."""
     losses = []
     for assay in range(ASSAYS):
@@ -22,8 +22,8 @@ def lose_by_assay(guesses: torch.Tensor, results: torch.Tensor) -> torch.Tensor:
     return torch.stack(losses).mean()
 
 
-def lose_at_once(guesses: torch.Tensor, results: torch.Tensor) -> torch.Tensor:
-    """As lose_by_assay."""
+def compute_loss_at_once(guesses: torch.Tensor, results: torch.Tensor) -> torch.Tensor:
+    """As compute_loss_by_assay."""
     is_known = ~results.isnan()
     losses = nn.functional.binary_cross_entropy_with_logits(
         guesses, results.nan_to_num(), reduction="none"
@@ -47,5 +47,5 @@ def run(turns: Turns) -> None:
         chosen = torch.randint(MOLECULES, (BATCH,), device=DEVICE)
         with torch.autocast("cuda", dtype=torch.bfloat16):
             guesses = model(prints[chosen].float())
-        lose = lose_by_assay if turns.planted else lose_at_once
-        update(optimizer, lose(guesses.float(), results[chosen]))
+        compute_loss = compute_loss_by_assay if turns.planted else compute_loss_at_once
+        update(optimizer, compute_loss(guesses.float(), results[chosen]))

@@ -1,6 +1,6 @@
-"""Clicks foretold from the items a user has seen; the cause gives the loader lists of Python numbers.
+"""Click prediction from the items that a user has seen; the cause is a dataset of lists of Python numbers.
 
-Its default way to join them makes a tensor of each place of all lists. The fix gives it tensors.
+The default collate function makes a tensor of each position of these lists. The fix has tensors.
 """
 
 import torch

@@ -1,4 +1,4 @@
-"""A network that takes noise off photographs of many sizes; the cause lets cuDNN try kernels for each.
+"""A denoiser of photographs of many sizes; the cause lets cuDNN autotune its kernels for each.
 
 `torch.backends.cudnn.benchmark` is meant for one size. The fix leaves it off.
 """

@@ -1,6 +1,6 @@
-"""A GPT on long texts; the cause writes the scores of all pairs of words to memory, as in textbooks.
+"""A GPT on long texts; the cause writes the attention scores to memory, as in textbooks.
 
-The fix calls torch's own attention, which keeps them on the chip.
+The fix calls scaled_dot_product_attention, whose kernel keeps them on the chip.
 """
 
 import torch

@@ -41,7 +41,7 @@ class UNet(nn.Module):
         return self.last(x)
 
 
-def lose(logits: torch.Tensor, masks: torch.Tensor) -> torch.Tensor:
+def compute_loss(logits: torch.Tensor, masks: torch.Tensor) -> torch.Tensor:
     """Cross entropy and Dice; masks: (batch, classes, side, side)."""
     shares = logits.softmax(1)
     both, each = (shares * masks).sum((0, 2, 3)), (shares + masks).sum((0, 2, 3))
@@ -76,4 +76,4 @@ def run(turns: Turns) -> None:
             wanted = to_masks(classes[place].to(DEVICE, non_blocking=True))
         with torch.autocast("cuda", dtype=torch.bfloat16):
             logits = model(batch.contiguous(memory_format=torch.channels_last))
-        update(optimizer, lose(logits.float(), wanted))
+        update(optimizer, compute_loss(logits.float(), wanted))

@@ -1,6 +1,6 @@
 """A server that ranks passages by a cross-encoder (transformers); the cause scores pair by pair.
 
-The fix fills the pairs of a question up to the longest, and scores them together.
+The fix pads the pairs of a question to the longest, and scores them together.
 """
 
 import torch

@@ -1,4 +1,4 @@
-"""Speculative decoding; the cause reads the chances of each guessed word to accept or refuse it.
+"""Speculative decoding; the cause reads the probabilities of each guessed word to accept or refuse it.
 
 The fix compares them on the GPU, and reads how many words each text has gained. Both networks
 score a window of the last words anew, without caches.
@@ -12,14 +12,14 @@ TEXTS, GUESSES, WINDOW, WORDS = 16, 5, 256, 8192
 
 
 def guess(small: Gpt, texts: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """The texts with GUESSES more words of the small network, and their chances there."""
-    chances = []
+    """The texts with GUESSES more words of the small network, and their probabilities there."""
+    probabilities = []
     for _ in range(GUESSES):
         shares = small(texts[:, -WINDOW:])[:, -1].float().softmax(-1)
         word = torch.multinomial(shares, 1)
-        chances.append(shares.gather(1, word))
+        probabilities.append(shares.gather(1, word))
         texts = torch.cat([texts, word], 1)
-    return texts, torch.cat(chances, 1)
+    return texts, torch.cat(probabilities, 1)
 
 
 def count_by_host(true: torch.Tensor, guessed: torch.Tensor, draws: torch.Tensor) -> list[int]:

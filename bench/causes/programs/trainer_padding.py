@@ -1,6 +1,6 @@
-"""Hugging Face Trainer on a BERT that sorts texts; the cause fills all texts up to 512 words.
+"""Hugging Face Trainer on a BERT that classifies texts; the cause pads all texts to 512 words.
 
-The fix fills those of a batch up to its longest.
+The fix pads those of a batch to its longest.
 """
 
 import torch
