@@ -8,6 +8,7 @@ changes a part that others use (a node, an operator, a kubelet) has the marker `
 import contextlib
 import fcntl
 import os
+import shutil
 import subprocess
 import time
 from collections.abc import Callable, Iterator
@@ -87,21 +88,42 @@ def share_server(
     with (directory / "users").open("ab") as users:
         with hold(directory / "mutex"):
             fcntl.flock(users, fcntl.LOCK_SH)
-            if not (directory / "pid").exists():
+            if is_free(directory / "running"):
+                _clear(directory)
                 argv = ("setsid", "--fork", "sh", "-c", _SERVE, "sh", str(directory), *prepare())
                 subprocess.run(argv, check=True, stdin=subprocess.DEVNULL)
                 _await_text(directory / "log", ready)
         yield
 
 
+def is_free(lock: Path) -> bool:
+    with lock.open("ab") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+    return True
+
+
+def _clear(directory: Path) -> None:
+    """Remove the files of a server that was killed together with what would have removed them."""
+    for path in directory.iterdir():
+        if path.name in ("users", "mutex"):
+            continue
+        if path.is_dir():
+            shutil.rmtree(path)
+        else:
+            path.unlink()
+
+
 _SERVE = """
 cd "$1"; shift
-sh -c 'echo $$ >pid; exec "$@" >log 2>&1' sh "$@" &
+sh -c 'flock 9; echo $$ >pid; exec "$@" >log 2>&1' sh "$@" 9>running &
 exec flock users sh -c 'kill -9 "$(cat pid)"
 find . -mindepth 1 -maxdepth 1 ! -name users ! -name mutex -exec rm -rf {} +' >/dev/null 2>&1
 """
 """Serve until nobody holds the lock of `users`: the kernel drops those of killed processes, too.
-The file `pid` is there before the server says that it is ready: the next user starts none."""
+The server itself holds the lock of `running` as long as it runs: the next user starts none."""
 
 
 def _await_text(log: Path, text: str, within_s: float = 120) -> None:

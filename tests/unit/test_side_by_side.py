@@ -1,7 +1,8 @@
 """What lets live tests run in several processes at once: tests/live/side_by_side.py."""
 
-import fcntl
+import contextlib
 import os
+import signal
 import subprocess
 import sys
 import threading
@@ -12,7 +13,7 @@ import pytest
 
 from gpu_profile.settings.places import ROOT
 from tests.further import further
-from tests.live.side_by_side import ClusterLock, share_server
+from tests.live.side_by_side import ClusterLock, is_free, share_server
 
 HOLD = """
 import sys
@@ -89,7 +90,7 @@ def test_one_that_wants_to_be_alone_is_not_passed_by(tmp_path: Path) -> None:
     reader = Holder(tmp_path, "shared")
     reader.await_taken()
     alone = Holder(tmp_path, "alone")
-    while _is_free(tmp_path / "turn.lock"):
+    while is_free(tmp_path / "turn.lock"):
         time.sleep(0.01)  # until the other process has the turn
     here = Taker(tmp_path, "shared")
     assert not here.taken.wait(0.3)
@@ -100,32 +101,41 @@ def test_one_that_wants_to_be_alone_is_not_passed_by(tmp_path: Path) -> None:
     here.end()
 
 
-def _is_free(path: Path) -> bool:
-    with path.open("ab") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return False
-    return True
-
-
-def test_the_first_starts_a_server_and_the_last_one_ends_it(tmp_path: Path) -> None:
-    directory = tmp_path / "server"
-
+def serve(directory: Path) -> contextlib.AbstractContextManager[None]:
     def prepare() -> tuple[str, ...]:
         (directory / "blobs").mkdir()  # fails where it is there already
         return ("sh", "-c", "echo listening; exec sleep 600")
 
-    with share_server(directory, prepare, "listening"):
-        with share_server(directory, prepare, "listening"):
+    return share_server(directory, prepare, "listening")
+
+
+def test_the_first_starts_a_server_and_the_last_one_ends_it(tmp_path: Path) -> None:
+    directory = tmp_path / "server"
+    with serve(directory):
+        with serve(directory):
             number = int((directory / "pid").read_text())
         os.kill(number, 0)
     while sorted(path.name for path in directory.iterdir()) != ["mutex", "users"]:
         time.sleep(0.01)
     while _is_running(number):
         time.sleep(0.01)
-    with share_server(directory, prepare, "listening"):
+    with serve(directory):
         os.kill(int((directory / "pid").read_text()), 0)
+
+
+def test_a_server_that_was_killed_together_with_its_watcher_is_started_again(
+    tmp_path: Path,
+) -> None:
+    """So it is where a machine ends all processes of a test run."""
+    directory = tmp_path / "server"
+    with serve(directory):
+        killed = int((directory / "pid").read_text())
+        os.killpg(os.getpgid(killed), signal.SIGKILL)
+        while _is_running(killed):
+            time.sleep(0.01)
+    assert (directory / "pid").exists()
+    with serve(directory):
+        assert _is_running(int((directory / "pid").read_text()))
 
 
 def _is_running(number: int) -> bool:
