@@ -36,6 +36,10 @@ class Call(NamedTuple):
     def of_a_rank(self) -> list[str]:
         """Return the command line of each process that --processes starts."""
         ours = self.options
+        python = [sys.executable]
+        # As this Python was started: a carried one must not read the image's PYTHONHOME.
+        if sys.flags.ignore_environment:
+            python.append("-E")
         optional = []
         if ours.steps:
             optional.append(f"--steps={ours.steps}")
@@ -47,9 +51,7 @@ class Call(NamedTuple):
             optional.append("--shelter")
         optional += [f"--ncu={option}" for option in ours.ncu]
         return [
-            # As this Python was started: a carried one must not read the image's PYTHONHOME.
-            *(sys.executable, *["-E"] * sys.flags.ignore_environment),
-            *(str(_PROFILE_RANKS), f"--ranks={ours.ranks}"),
+            *(*python, str(_PROFILE_RANKS), f"--ranks={ours.ranks}"),
             *(f"--output={ours.output}", f"--nsys={ours.nsys}", f"--grace={ours.grace}"),
             *(f"--mpirun-wait={ours.mpirun_wait}", f"--limit={ours.limit}"),
             *(f"--first={option}" for option in ours.first),

@@ -57,7 +57,9 @@ class Call(NamedTuple):
         nsys = shutil.which(self.options.nsys) or self.options.nsys
         ours = (f"--output={self.options.output}", f"--nsys={nsys}")
         script = str(_AGENT / "profile_ranks.py")
-        python = [sys.executable, *["-E"] * sys.flags.ignore_environment]
+        python = [sys.executable]
+        if sys.flags.ignore_environment:
+            python.append("-E")
         return [*python, script, *ours, *more, *self.profile_words, "--"]
 
 

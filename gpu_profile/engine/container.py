@@ -31,7 +31,9 @@ def mount_option(mount: Mount) -> str:
     """Return a --mount value. The engine reads it as a CSV record, so a path may hold a comma."""
     record = io.StringIO()
     words = ["type=bind", f"source={mount.source}", f"target={mount.target}"]
-    csv.writer(record, lineterminator="").writerow([*words, *(["readonly"] * mount.read_only)])
+    if mount.read_only:
+        words.append("readonly")
+    csv.writer(record, lineterminator="").writerow(words)
     return f"--mount={record.getvalue()}"
 
 

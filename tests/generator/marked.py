@@ -78,15 +78,15 @@ class MarkedRun:
         start = rank.now
         rank.work(0.1)
         self._kernels(rank, (part.name, "forward"))
-        for one in part.inner:
-            self._forward(rank, one)
+        for child in part.inner:
+            self._forward(rank, child)
             self._kernels(rank, (part.name, "forward"))
         rank.work(0.1)
         rank.mark(f"forward {part.text}", start)
 
     def _backward(self, rank: Rank, part: Part) -> None:
-        for one in reversed(part.inner):
-            self._backward(rank, one)
+        for child in reversed(part.inner):
+            self._backward(rank, child)
         if self.draw.random() < 0.2:
             self._forward(rank, part)  # activation checkpointing recomputes
         start = rank.now

@@ -103,8 +103,8 @@ def _new_ranks(program: ParallelProgram) -> list[Rank]:
         rank.now += 50_000_000
         rank.free = rank.now
     for communicator, members in _communicators(program).items():
-        for own, number in enumerate(members):
-            begin(ranks[number], communicator, own, len(members))
+        for member, number in enumerate(members):
+            begin(ranks[number], communicator, member, len(members))
     return ranks
 
 
@@ -112,15 +112,17 @@ def _communicators(program: ParallelProgram) -> dict[int, list[int]]:
     """The ranks of each communicator by its number: of stages, of tensors, of replicas."""
     stages, tensor, replicas = program.shape
     width = tensor * replicas
-    pipes = {PIPE + own: list(range(own, program.ranks, width)) for own in range(width)}
+    pipes = {PIPE + member: list(range(member, program.ranks, width)) for member in range(width)}
     tensors = {
         TENSOR + first: list(range(first, first + tensor))
         for first in range(0, program.ranks, tensor)
     }
     data = {
-        DATA + stage * tensor + own: list(range(stage * width + own, (stage + 1) * width, tensor))
+        DATA + stage * tensor + member: list(
+            range(stage * width + member, (stage + 1) * width, tensor)
+        )
         for stage in range(stages)
-        for own in range(tensor)
+        for member in range(tensor)
     }
     groups = {**(pipes if stages > 1 else {}), **(tensors if tensor > 1 else {})}
     return {**groups, **(data if replicas > 1 else {})}
@@ -183,13 +185,13 @@ def _draw_shares(machine: Machine, busy: Sequence[int]) -> list[int]:
 
 def _all_to_all(machine: Machine, shares: Sequence[int]) -> None:
     launches = []
-    for own, rank in enumerate(machine.ranks):
+    for member, rank in enumerate(machine.ranks):
         calls = [
             call
             for peer in range(len(shares))
             for call in (
                 Call("ncclSend", PIPE, shares[peer] // len(shares), peer),
-                Call("ncclRecv", PIPE, shares[own] // len(shares), peer),
+                Call("ncclRecv", PIPE, shares[member] // len(shares), peer),
             )
         ]
         launches.append(launch(rank, SENDRECV, *calls, grouped=True))
@@ -212,9 +214,9 @@ def _pipeline(machine: Machine) -> None:
             if plan and plan[-1][1] == stage + 1 and plans[stage + 1][-1:] == [_answer(plan[-1])]:
                 what = plan.pop()[0]
                 plans[stage + 1].pop()
-                for own in range(width):
-                    low, high = (machine.ranks[s * width + own] for s in (stage, stage + 1))
-                    _exchange(machine, low, high, PIPE + own, stage, what)
+                for member in range(width):
+                    low, high = (machine.ranks[s * width + member] for s in (stage, stage + 1))
+                    _exchange(machine, low, high, PIPE + member, stage, what)
 
 
 def _answer(act: Act) -> Act:

@@ -103,9 +103,11 @@ def _id(path: Path) -> str:
 def _imports_up(path: Path) -> set[str]:
     if path.name == "__init__.py" and not _our_imports(path):
         return set()
-    own = unit(_module_of(path))
+    folder = unit(_module_of(path))
     return {
-        name for name in _our_imports(path) if unit(name) != own and FLOOR[unit(name)] >= FLOOR[own]
+        name
+        for name in _our_imports(path)
+        if unit(name) != folder and FLOOR[unit(name)] >= FLOOR[folder]
     }
 
 

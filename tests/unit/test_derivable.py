@@ -75,9 +75,11 @@ def place_of(setting: str) -> str:
     """`settings` for a field of Settings, otherwise the file of the component."""
     text = setting.removeprefix("INSTALL_")
     names = {word(component.name) for component in COMPONENTS}
-    own = [name for name in names if f"{text}_".startswith(f"{name.upper()}_")]
+    matching = [name for name in names if f"{text}_".startswith(f"{name.upper()}_")]
     is_core = text == "NSYS"  # the path of the nsys of a host
-    return OTHERS.get(setting, "settings" if is_core else max(own, key=len, default="settings"))
+    return OTHERS.get(
+        setting, "settings" if is_core else max(matching, key=len, default="settings")
+    )
 
 
 def is_in_its_place(setting: str) -> bool:

@@ -91,8 +91,12 @@ class Engine:
     def step(self) -> bool:
         """One iteration; False without a request."""
         self._admit()
-        prompts = [one for one in self.running if one.reads][:1]
-        decoding = [one for one in self.running if not one.reads and one.issued < one.wanted]
+        prompts = [request for request in self.running if request.reads][:1]
+        decoding = [
+            request
+            for request in self.running
+            if not request.reads and request.issued < request.wanted
+        ]
         if not prompts and not decoding and self.flying is None:
             return False
         launched = self._launch(prompts, decoding) if prompts or decoding else None
@@ -109,33 +113,33 @@ class Engine:
 
     def _admit(self) -> None:
         while self.waiting and self.free:
-            one = self.waiting.pop(0)
-            one.slot = self.free.pop()
+            request = self.waiting.pop(0)
+            request.slot = self.free.pop()
             if self.cause == "elsewhere":
-                one.read, one.issued, one.told = len(one.prompt), 1, [0]
-                self.tell([(one.id, 0, one.wanted == 1)])
-            self.running.append(one)
+                request.read, request.issued, request.told = len(request.prompt), 1, [0]
+                self.tell([(request.id, 0, request.wanted == 1)])
+            self.running.append(request)
 
     def _launch(self, prompts: list[Request], decoding: list[Request]) -> Launched | None:
         """Launch an iteration; its tokens are read and told at once, unless they overlap."""
-        sizes = [self._next_chunk(one) for one in prompts]
+        sizes = [self._next_chunk(request) for request in prompts]
         with self._mark(len(prompts), sum(sizes), len(decoding)):
             launched = Launched([], [*prompts, *decoding], self.cause == "speculative")
-            for one, size in zip(prompts, sizes, strict=True):
-                launched.chosen.append(self._read_prompt(one, size))
+            for request, size in zip(prompts, sizes, strict=True):
+                launched.chosen.append(self._read_prompt(request, size))
             if decoding:
                 launched.chosen.append(self._decode(decoding))
-            launched.requests = [one for one in launched.requests if not one.reads]
-            for one in launched.requests:
-                one.issued += 1
+            launched.requests = [request for request in launched.requests if not request.reads]
+            for request in launched.requests:
+                request.issued += 1
             if self.cause == "healthy":
                 return _copy_later(launched)
             tokens = _read(launched)
         self._tell(launched, tokens)
         return None
 
-    def _next_chunk(self, one: Request) -> int:
-        left = len(one.prompt) - one.read
+    def _next_chunk(self, request: Request) -> int:
+        left = len(request.prompt) - request.read
         return left if self.cause == "long_prefill" else min(CHUNK, left)
 
     @contextmanager
@@ -151,18 +155,18 @@ class Engine:
         line = {"start": start, "end": time.time(), "kind": kind, "batch": prompts + decoding}
         self.lines.append({**line, "cause": self.cause})
 
-    def _read_prompt(self, one: Request, size: int) -> torch.Tensor:
+    def _read_prompt(self, request: Request, size: int) -> torch.Tensor:
         full = size if size > CHUNK or self.cause == "eager" else CHUNK
-        tokens = one.prompt[one.read : one.read + size]
-        places = list(range(one.read, one.read + size))
+        tokens = request.prompt[request.read : request.read + size]
+        places = list(range(request.read, request.read + size))
         padding = full - size
         rows = (
-            [one.slot] * full,
+            [request.slot] * full,
             tokens + [0] * padding,
             places + [LONGEST - 1] * padding,
             [size - 1] * full,
         )
-        one.read += size
+        request.read += size
         captured = CHUNK if full == CHUNK and self.cause != "eager" else 0
         return self.passes.run(self.passes.read, captured, rows)
 
@@ -172,8 +176,8 @@ class Engine:
         size = next(size for size in SIZES if size >= many) if captured else 0
         padding = max(size, many) - many
         rows = (
-            [one.slot for one in decoding] + [SLOTS] * padding,
-            [len(one.prompt) + one.issued - 1 for one in decoding] + [0] * padding,
+            [request.slot for request in decoding] + [SLOTS] * padding,
+            [len(request.prompt) + request.issued - 1 for request in decoding] + [0] * padding,
             *([[0] * (many + padding)] * (ROWS - 2)),
         )
         if self.cause == "speculative":
@@ -184,17 +188,17 @@ class Engine:
 
     def _tell(self, launched: Launched, tokens: list[list[int]]) -> None:
         told = list[tuple[int, int, bool]]()
-        for one, chosen in zip(launched.requests, tokens, strict=True):
-            for token in chosen[: one.wanted - len(one.told)]:
-                one.told.append(token)
-                told.append((one.id, token, len(one.told) == one.wanted))
+        for request, chosen in zip(launched.requests, tokens, strict=True):
+            for token in chosen[: request.wanted - len(request.told)]:
+                request.told.append(token)
+                told.append((request.id, token, len(request.told) == request.wanted))
                 if self.cause == "detokenize":
                     make_text(token)
             if launched.is_drafted:
-                one.issued = len(one.told)
-            if len(one.told) == one.wanted:
-                self.running.remove(one)
-                self.free.append(one.slot)
+                request.issued = len(request.told)
+            if len(request.told) == request.wanted:
+                self.running.remove(request)
+                self.free.append(request.slot)
         if told:
             self.tell(told)
 

@@ -21,7 +21,7 @@ class Numbers:
         """The number of each value, in 1 byte each as long as there are few."""
         distinct = list_distinct(column)
         with self._lock:
-            numbers = [self._numbers.setdefault(one, len(self._numbers)) for one in distinct]
+            numbers = [self._numbers.setdefault(value, len(self._numbers)) for value in distinct]
         codes = np.full(len(column), numbers[0] if numbers else 0)
         for value, number in zip(distinct[1:], numbers[1:], strict=True):
             codes[column == value] = number

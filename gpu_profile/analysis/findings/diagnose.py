@@ -18,6 +18,7 @@ from gpu_profile.analysis.findings.diagnosed_report import (
 from gpu_profile.analysis.findings.diagnosis import Diagnosis
 from gpu_profile.analysis.findings.evidence.undecided_kernels import judge_undecided_kernels
 from gpu_profile.analysis.findings.facts.rare_pauses import (
+    PauseTimes,
     RareCauses,
     leave_out_rare,
     measure_pauses,
@@ -73,11 +74,7 @@ def judge_run(
         findings, notes = _of_recording(findings, notes)
     facts_of_run = _describe_run(parts, views)
     notes += [f"single steps: {reason}" for reason in facts_of_run.no_steps]
-    pauses = (
-        {}
-        if isinstance(replay, str)
-        else measure_pauses(_keep_alike(views), replay, control_ms > 0)
-    )
+    pauses = _measure_pauses(views, replay, control_ms)
     usual_ms = control_ms if control_ratio else leave_out_rare(replay, control_ms, pauses)
     shadow = None if isinstance(replay, str) else find_shadow(replay, usual_ms, callback_ns)
     left_out = _list_unfound(findings)
@@ -106,8 +103,16 @@ def find_usual_control(
     parts: Sequence[DiagnosedReport], clock_error_ns: int, replay: Replay, control_ms: float
 ) -> float:
     """The control of the replayed steps, as judge_run() takes it."""
-    views = _keep_alike(next(iter(_view_ranks(parts, clock_error_ns).values())))
-    return leave_out_rare(replay, control_ms, measure_pauses(views, replay, control_ms > 0))
+    views: Sequence[RankView] = next(iter(_view_ranks(parts, clock_error_ns).values()))
+    return leave_out_rare(replay, control_ms, _measure_pauses(views, replay, control_ms))
+
+
+def _measure_pauses(
+    views: Sequence[RankView], replay: Replay | str, control_ms: float
+) -> Mapping[int, PauseTimes]:
+    if isinstance(replay, str):
+        return {}
+    return measure_pauses(_keep_alike(views), replay, control_ms > 0)
 
 
 def _view_ranks(
@@ -138,8 +143,10 @@ def _list_unfound(findings: Sequence[Finding]) -> tuple[Change, ...]:
     kinds = {finding.kind for finding in findings if has_edit(finding)}
     edits = [RULES[finding.kind].edit(finding) for finding in findings]
     of_kinds = (TINY_LAUNCHES, SMALL_GRIDS, FEW_COPIES)
-    left_out = (change for change in of_kinds if not kinds & {*change.kinds})
-    return (*left_out, *(() if CAPTURES in edits else (CAPTURES,)))
+    left_out = [change for change in of_kinds if not kinds & {*change.kinds}]
+    if CAPTURES not in edits:
+        left_out.append(CAPTURES)
+    return tuple(left_out)
 
 
 def _drop_items_without_findings(plan: Plan | str, findings: Sequence[Finding]) -> Plan | str:

@@ -88,11 +88,11 @@ def join_facts(
     The states stay the same objects, because split_exposed() computes once for each of them.
     """
     pairs = zip(states, (facts.common.states.start_up for facts in lean.ranks), strict=True)
-    whole = [
+    started = [
         rank if rank.start_up == start_up else replace(rank, start_up=start_up)
         for rank, start_up in pairs
     ]
-    return replace(lean, ranks=_put_states(lean.ranks, whole), graphs=tuple(graphs))
+    return replace(lean, ranks=_put_states(lean.ranks, started), graphs=tuple(graphs))
 
 
 def _put_states(ranks: Sequence[RankFacts], states: Sequence[RankStates]) -> tuple[RankFacts, ...]:
@@ -114,8 +114,6 @@ def replay_parts(
         return f"rank {incomplete[0].rank} has {incomplete[0].unseen} launches without a kernel"
     graphs = list(chain.from_iterable(part.graphs for part in parts))
     replay = prepare_replay(graphs, [rank.states for rank in ranks], clock_error_ns)
-    return (
-        replay
-        if isinstance(replay, str)
-        else replace(replay, processes=min(processes, MOST_PROCESSES))
-    )
+    if isinstance(replay, str):
+        return replay
+    return replace(replay, processes=min(processes, MOST_PROCESSES))

@@ -72,7 +72,7 @@ class _Parts(NamedTuple):
     modules: list[ModuleKernel]
 
 
-_OWN = len(_Parts._fields)
+_PAGE_PARTS = len(_Parts._fields)
 
 
 def write_page(
@@ -99,7 +99,7 @@ def write_page(
     """
     readers, redactor = readers or Readers(), redactor or Redactor()
     answers = readers.read_again(sources, page_analyses(len(sources)), notify)
-    read = [_Parts(*answer[:_OWN]) for answer in answers if isinstance(answer, list)]
+    read = [_Parts(*answer[:_PAGE_PARTS]) for answer in answers if isinstance(answer, list)]
     parts = [join_facts(part.findings, part.graphs, part.states) for part in read]
     processes = count_cores() if readers.has_workers else 1
     replay, judged = _start_judging(parts, clock_error_ns, control, processes)
@@ -167,7 +167,7 @@ def _tables(
 ) -> tuple[Mapping[str, Table], list[GpuProfileError]]:
     """The tables of the reports that were read, and the errors of the others."""
     tabled = list(dict.fromkeys((*SHOWN, *(name for name, _ in FOLDED))))
-    parts = [Partials(a[_OWN:]) if isinstance(a, Partials) else a for a in answers]
+    parts = [Partials(a[_PAGE_PARTS:]) if isinstance(a, Partials) else a for a in answers]
     analysed = merge_answers(sources, tabled, parts)
     refused = [error for _, error in analysed.refused]
     tell_omissions(refused, len(sources), len(sources) - len(refused), notify)
@@ -188,11 +188,11 @@ def page_analyses(reports: int) -> list[Analysis]:
         "counters": counters_part,
         "modules": modules_part,
     }
-    own = [
+    of_page = [
         Analysis(name, parts[name], _no_table, takes_long=name in _BESIDE)
         for name in _Parts._fields
     ]
-    return [*own, *dict.fromkeys((*SHOWN, *(name for name, _ in FOLDED)))]
+    return [*of_page, *dict.fromkeys((*SHOWN, *(name for name, _ in FOLDED)))]
 
 
 def _no_table(_parts: Sequence[object]) -> Table:

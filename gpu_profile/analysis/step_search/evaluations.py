@@ -26,7 +26,7 @@ OPENING = 8
 # A batch of an evaluation lacks the backward pass, which is half of the launches or more.
 SHORT = 0.7
 # A forward pass can be two thirds of a step's launches. A log or tokens that are routed change few.
-WHOLE = 0.8
+STEP_SHARE = 0.8
 # The last step of a window must be like some other one in 60 % of its launches.
 LIKE = 0.6
 
@@ -53,7 +53,7 @@ def split_at_openings(launches: Launches, usual: IntArray, first: IntArray, size
     others = [
         row
         for row in first[apart >= SHORT * size].tolist()
-        if _share(launches.token[row : row + size], model) >= WHOLE
+        if _share(launches.token[row : row + size], model) >= STEP_SHARE
     ]
     return np.union1d(places, np.array(others, np.int64))
 
@@ -91,7 +91,7 @@ def _are_steps(token: IntArray, edges: IntArray, size: int) -> NDArray[np.bool_]
         return np.asarray(length >= SHORT * size)
     model = token[usual[len(usual) // 2] :][:size]
     share = np.array([_share(token[a:b], model) for a, b in pairwise(edges.tolist())])
-    return np.asarray((length >= SHORT * size) & (share >= WHOLE))
+    return np.asarray((length >= SHORT * size) & (share >= STEP_SHARE))
 
 
 def _begins_like(token: IntArray, first: IntArray, end: int) -> bool:

@@ -4,13 +4,13 @@ from abc import ABC, abstractmethod
 from types import TracebackType
 from typing import TypeVar
 
-Own = TypeVar("Own", bound="Closing")
+Self = TypeVar("Self", bound="Closing")
 
 
 class Closing(ABC):
     """Gives a class the methods of a `with` statement, which calls `close` at its end."""
 
-    def __enter__(self: Own) -> Own:
+    def __enter__(self: Self) -> Self:
         return self
 
     def __exit__(

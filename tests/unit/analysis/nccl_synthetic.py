@@ -45,9 +45,9 @@ def nccl_ranks(count: int) -> list[Rank]:
     return ranks
 
 
-def begin(rank: Rank, communicator: int, own: int, size: int) -> None:
-    """ncclCommInitRankConfig: the rank is number `own` of a communicator of `size`."""
-    payload = struct.pack("<Qiii4x", communicator, size, own, rank.rank)
+def begin(rank: Rank, communicator: int, member: int, size: int) -> None:
+    """ncclCommInitRankConfig: the rank is number `member` of a communicator of `size`."""
+    payload = struct.pack("<Qiii4x", communicator, size, member, rank.rank)
     blob = struct.pack("<4Q", 1, BEGIN, len(payload), 32) + payload
     _range(rank, "ncclCommInitRankConfig", rank.now, rank.now + US, blob)
 
@@ -114,13 +114,13 @@ def send(source: Rank, target: Rank, communicator: int, numbers: tuple[int, int]
 def all_to_all(ranks: Sequence[Rank], communicator: int, shares: Sequence[int]) -> None:
     """Every rank sends number i `shares[i]` bytes, itself included."""
     launches = []
-    for own, rank in enumerate(ranks):
+    for member, rank in enumerate(ranks):
         calls = [
             call
             for peer in range(len(ranks))
             for call in (
                 Call("ncclSend", communicator, shares[peer], peer),
-                Call("ncclRecv", communicator, shares[own], peer),
+                Call("ncclRecv", communicator, shares[member], peer),
             )
         ]
         launches.append(launch(rank, "ncclDevKernel_SendRecv", *calls, grouped=True))
@@ -210,11 +210,11 @@ def ring(count: int) -> Recording:
                 launch(
                     rank,
                     name,
-                    Call("ncclSend", 55, size, (own + 1) % count),
-                    Call("ncclRecv", 55, size, (own - 1) % count),
+                    Call("ncclSend", 55, size, (member + 1) % count),
+                    Call("ncclRecv", 55, size, (member - 1) % count),
                     grouped=True,
                 )
-                for own, rank in enumerate(ranks)
+                for member, rank in enumerate(ranks)
             ]
             together(launches)
 

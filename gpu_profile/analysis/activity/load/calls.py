@@ -39,7 +39,7 @@ def load_calls(database: Database) -> tuple[dict[int, Calls], dict[int, Index]]:
         for process in list_distinct(of_process)
     }
     return (
-        {process: own for process, (own, _) in made.items()},
+        {process: calls for process, (calls, _) in made.items()},
         {process: index for process, (_, index) in made.items()},
     )
 
@@ -51,9 +51,9 @@ def _make_calls(columns: Made, threads: IntArray, chosen: Flags) -> tuple[Calls,
         columns = {key: values[rows] for key, values in columns.items()}
     ordered = sort_columns(columns, "start", "length")
     index = Index(ordered.pop("correlation"))
-    own = np.sort(threads[chosen])
-    ordered["thread"] = narrow_numbers(np.searchsorted(own, threads))[ordered["thread"]]
-    return Calls(**ordered, threads=own), index
+    kept = np.sort(threads[chosen])
+    ordered["thread"] = narrow_numbers(np.searchsorted(kept, threads))[ordered["thread"]]
+    return Calls(**ordered, threads=kept), index
 
 
 def make_no_calls() -> Calls:

@@ -83,13 +83,13 @@ class CallFinder:
 
     def find_calls(self, rows: Columns) -> Places:
         """The call of each row, by its process and correlation id; else NO_CALL."""
-        process, correlation = rows["globalPid"], rows["correlationId"]
-        call = np.full(len(process), NO_CALL, np.int32)
-        for one in set(list_distinct(process)) & self._indexes.keys():
-            chosen = process == one
+        processes, correlation = rows["globalPid"], rows["correlationId"]
+        call = np.full(len(processes), NO_CALL, np.int32)
+        for process in set(list_distinct(processes)) & self._indexes.keys():
+            chosen = processes == process
             if chosen.all():
-                return self._indexes[one].places(correlation)
-            call[chosen] = self._indexes[one].places(correlation[chosen])
+                return self._indexes[process].places(correlation)
+            call[chosen] = self._indexes[process].places(correlation[chosen])
         return call
 
 

@@ -12,7 +12,7 @@ from gpu_profile.analysis.tables.analysis import Analysis, Scope
 from gpu_profile.table import Cell, Column, Table
 
 BY = ("module", "class", "line")
-REST = f"({UNATTRIBUTED})"
+NO_MODULE = f"({UNATTRIBUTED})"
 HINT = "no GPU time of modules in the report: record with --annotate modules, on a GPU"
 TIMES = (
     Column("Calls"),
@@ -54,7 +54,7 @@ def merge_modules(parts: Sequence[ModuleParts]) -> Table:
     total = sum(time.kernel_time for time in times)
     groups = [group for group in group_modules(times, by, depth) if group.sums.is_worth_a_row]
     ordered = sorted(
-        groups, key=lambda group: (group.name == REST, -group.sums.kernel_time, group.name)
+        groups, key=lambda group: (group.name == NO_MODULE, -group.sums.kernel_time, group.name)
     )
     rows = [(*_head(by, group), *_cells(group.sums, total)) for group in ordered]
     return Table("module_sum", (*HEADS[by], *TIMES), tuple(rows), HINT)

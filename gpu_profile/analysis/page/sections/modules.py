@@ -24,7 +24,7 @@ from gpu_profile.analysis.tables.analysis import Scope
 _MOST_BOXES, _MOST_KERNELS = 2000, 12
 _DEEPEST, _MOST_DIGITS = 24, 9
 _ROW_PX = 23
-_ALL, _REST = "all kernels", f"({UNATTRIBUTED})"
+_ALL, _NO_MODULE = "all kernels", f"({UNATTRIBUTED})"
 
 
 @dataclass
@@ -106,8 +106,8 @@ def _list_steps(kernel: ModuleKernel) -> Iterator[tuple[str, str]]:
     """Yield (path, name) of each box from the outermost one to that of the module."""
     module = kernel.module
     if module.kind == UNATTRIBUTED:
-        yield _REST, _REST
-        yield f"{_REST} {module.name.strip('()')}", module.name.strip("()")
+        yield _NO_MODULE, _NO_MODULE
+        yield f"{_NO_MODULE} {module.name.strip('()')}", module.name.strip("()")
         return
     yield from ((name, name) for name in kernel.around)
     if module.is_nameless or not module.is_real:

@@ -131,9 +131,9 @@ def join(*graphs: RankGraph) -> RunGraph:
         collectives.append(
             Collectives(ops.start[talks], ops.end[talks], np.zeros(count, np.int64), *names)
         )
-        own = no_arrivals(count)
-        own.group[:], own.order[:] = 0, np.arange(count)
-        arrivals.append(own)
+        of_rank = no_arrivals(count)
+        of_rank.group[:], of_rank.order[:] = 0, np.arange(count)
+        arrivals.append(of_rank)
     return join_graphs(graphs, collectives, arrivals)
 
 

@@ -115,8 +115,8 @@ def test_compute_is_slower_beside_communication() -> None:
     assert np.array_equal(simulate(graph, Weights.of(graph)), graph.time)
     late = np.flatnonzero((graph.op_rank == 1) & (graph.ops.kind != COMMUNICATION))
     time = simulate(graph, Weights.of(graph).with_work(late, 1_000))
-    own = np.flatnonzero((graph.op_rank == 0) & (graph.ops.kind != COMMUNICATION))
-    took = time[graph.nodes.op_end[own]] - time[graph.nodes.op_start[own]]
+    rows = np.flatnonzero((graph.op_rank == 0) & (graph.ops.kind != COMMUNICATION))
+    took = time[graph.nodes.op_end[rows]] - time[graph.nodes.op_start[rows]]
     # rank 1 arrives after 1 us and the transfer takes 3: in 4 us the kernel does 2.667 us of its
     # work, and the other 37.333 us alone
     assert int(took[0]) == 41_333
@@ -135,8 +135,8 @@ def _make_beside(rank: int) -> RankGraph:
             ops.append(Op(arrival if slow else now + 1_000, now + 65_000, 2 * step + 1, step,
                           COMMUNICATION))  # fmt: skip
         else:
-            talk = (now, now + 65_000) if slow else (now + 62_000, now + 65_000)
-            ops.append(Op(*talk, 2 * step + 1, step, COMMUNICATION, 1))
+            transfer = (now, now + 65_000) if slow else (now + 62_000, now + 65_000)
+            ops.append(Op(*transfer, 2 * step + 1, step, COMMUNICATION, 1))
             ops.append(Op(now, now + (60_000 if slow else 40_000), 2 * step, step))
     return make_rank(calls, ops, events=events, rank=rank)
 

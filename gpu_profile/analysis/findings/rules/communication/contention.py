@@ -98,8 +98,8 @@ def _list_kernels(activity: Activity) -> _Kernels:
     part = np.zeros(len(rows))
     # Before the order by shape: times that rise are looked up in a third of the time.
     for first in range(0, len(rows), PART):
-        own = slice(first, first + PART)
-        start, length = ops.start[rows[own]], _measure(ops, rows[own])
+        kernels = rows[first : first + PART]
+        start, length = ops.start[kernels], _measure(ops, kernels)
         touched = np.flatnonzero(communication.touches(start, start + length))
         start, length = start[touched], length[touched]
         part[first + touched] = communication.within(start, start + length) / length
@@ -123,8 +123,8 @@ def _number_shapes(ops: Ops, rows: IntArray) -> tuple[Places, int]:
     names = np.int64(int(ops.full_name.max(initial=0)) + 1)
     numbers, codes = dict[int, int](), np.empty(len(rows), np.int32)
     for first in range(0, len(rows), PART):
-        own = rows[first : first + PART]
-        place, keys = encode_column(ops.grid[own] * names + ops.full_name[own])
+        kernels = rows[first : first + PART]
+        place, keys = encode_column(ops.grid[kernels] * names + ops.full_name[kernels])
         found = [numbers.setdefault(key, len(numbers)) for key in keys.tolist()]
         codes[first : first + PART] = np.array(found, np.int32)[place]
     ascending = np.empty(len(numbers), np.int32)

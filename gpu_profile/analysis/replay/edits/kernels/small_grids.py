@@ -75,8 +75,8 @@ def find_small_grids(ops: _Kernels, length: Lengths, multiprocessors: int) -> Sm
     rows = np.flatnonzero(few & (length >= NARROW_NS))
     if length[rows].sum() <= LEAST_TIME * length.sum():
         return SmallGrids(rows[:0], np.empty(0))
-    own = ops.blocks[rows] / multiprocessors
-    ratio = 1 + (1 - _measure_use(ops, length, rows, multiprocessors)) / own
+    use = ops.blocks[rows] / multiprocessors
+    ratio = 1 + (1 - _measure_use(ops, length, rows, multiprocessors)) / use
     chosen = ratio >= LEAST_RATIO
     return SmallGrids(rows[chosen], ratio[chosen])
 
