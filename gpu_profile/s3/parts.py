@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-PART_BYTES = 64 << 20
+PART_BYTES = 64 << 20  # _MOST_PARTS of these are 625 GiB; S3 takes 5 MiB and more
 _MOST_PARTS = 10_000  # https://docs.aws.amazon.com/AmazonS3/latest/userguide/qfacts.html
 _MIB = 1 << 20
 

@@ -26,6 +26,7 @@ number, no steps beyond the second one. An operation takes some 10 us."""
 ENOUGH_IN_LEAST_STEPS = 40_000
 """Where LEAST_STEPS steps of all ranks are too many, ranks are left out down to this number."""
 MOST_UNMATCHED = 0.1
+"""Of the collectives. Without its partners the wait of one is taken for its transfer."""
 
 
 @dataclass(frozen=True, eq=False)

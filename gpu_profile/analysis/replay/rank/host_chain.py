@@ -23,6 +23,7 @@ from gpu_profile.analysis.replay.rank.rank_graph import make_pairs
 from gpu_profile.analysis.replay.rank.window import Window
 
 HANDOVER_NS = 5_000
+"""A thread that another one wakes goes on later than that; less lies between calls of its own."""
 MOST_TURNS = 0.05
 """The part of calls that follow one of another thread. It is 0.1 to 2.4 % where autograd's thread
 and the main thread hand work to each other, 17 to 49 % where each thread has work of its own."""

@@ -18,6 +18,7 @@ LEAST_DEPTH, LEAST_WAITS, MOST_SPREAD = 16, 8, 2
 """CUDA_SCALE_LAUNCH_QUEUES makes the queue shorter or longer: where so many launches waited, half
 of them within so many operations of the most that was ever outstanding, that is its depth."""
 LONG_CALL_NS = 50_000
+"""A launch that finds room costs some 12 us at most (LAUNCH_COST_NS of run/join.py)."""
 RETURN_NS = 20_000
 """A waiting launch returns at most so long after the end that freed its place."""
 STRIDE = 16

@@ -13,7 +13,7 @@ from gpu_profile.analysis.activity.comm.match_calls import pair_messages
 from gpu_profile.analysis.activity.states import RankSplit
 from gpu_profile.analysis.arrays.types import IntArray
 
-LEAST_RANKS = 4
+LEAST_RANKS = 4  # two late ones (LATE_PART) and two others
 LATE_PART = 2
 """One in so many of the replayed ranks is there because it is late."""
 

@@ -26,6 +26,7 @@ EARLY_NS = 7_000
 WAIT_COST_NS, LAUNCH_COST_NS = 3_000, 12_000
 """What a call costs besides its wait: one that only waits, and one that launches or copies."""
 QUEUE_COST_NS = 6_000
+"""From the end of the operation that freed a place in the queue to the return of the launch."""
 UNEXPLAINED_NS, ROOM_NS = 20_000, 6_000
 """A GPU takes 1 to 2 us between operations, up to some 20 us over an event. A longer wait is
 explained by an operation of another stream that ended at most ROOM_NS before."""

@@ -33,12 +33,12 @@ from gpu_profile.analysis.store.database import Database
 
 CONSTANCY = 0.6
 """As of straggler: of n ranks each is last in 1/n of the cases by chance."""
-LEAST_MEETINGS = 5
+LEAST_MEETINGS = 5  # fewer come together by chance
 TOGETHER_NS, TOGETHER_SHARE = 500_000, 0.05
 """How far apart the ranks go on: for a process to wake up, and of a long wait."""
 NEAR_CALLS = 4
 """From the wait for a copy to the host to the copy back, with events between."""
-MOST = 4096
+MOST = 4096  # of 16 bytes each, which go from the process of the report to that of all
 HALF = 0.5
 INCLUDED = ("idle", "host_bound")
 ADVICE = {
