@@ -19,6 +19,7 @@ from gpu_profile.analysis.tables.analysis import Scope
 
 @once_each
 def _get_split_cache(database: Database) -> dict[tuple[object, ...], tuple[Activity, ...]]:
+    """What activities_of() has read of it. No field of Database: the store knows no Activity."""
     return {}
 
 
