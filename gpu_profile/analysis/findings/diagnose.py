@@ -9,6 +9,7 @@ from gpu_profile.analysis.activity.cached import activities_of
 from gpu_profile.analysis.activity.common_steps import common_steps, warm_up
 from gpu_profile.analysis.activity.health import ReportHealth
 from gpu_profile.analysis.activity.states import split_exposed
+from gpu_profile.analysis.findings.cost_limits import limit_costs
 from gpu_profile.analysis.findings.diagnosed_report import (
     DiagnosedReport,
     RankFacts,
@@ -28,7 +29,6 @@ from gpu_profile.analysis.findings.finding import Finding, Judgement, format_ran
 from gpu_profile.analysis.findings.overview import Overview, overview
 from gpu_profile.analysis.findings.replayed_costs import (
     has_edit,
-    limit_costs,
     replay_costs,
 )
 from gpu_profile.analysis.findings.rule import FindingRule

@@ -1,20 +1,17 @@
 """The cost of each finding: the step now less the step replayed without the cause.
 
-Where nothing can be replayed, one limit serves all rules: the idle or exposed time of the cause,
-told as "at most". A finding that costs less than LEAST_SHARE of the step is left out.
+A finding that costs less than LEAST_SHARE of the step is left out.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 
 from gpu_profile.analysis.findings.facts.rare_pauses import RareCauses
 from gpu_profile.analysis.findings.finding import SHOWN_MS, Finding, format_ranks
 from gpu_profile.analysis.findings.table import RULES
-from gpu_profile.analysis.findings.view import View
 from gpu_profile.analysis.multi_report.forked_copy import map_in_copies
 from gpu_profile.analysis.replay.changes import Apply, Change, combine
 from gpu_profile.analysis.replay.edits.causes import LEAST_SHARE, LONE_PAUSES, PAUSES
@@ -27,53 +24,6 @@ MOST_PORTION = 4.0
 """A cause that all steps hold more times as much as the replayed ones is not in the replay."""
 MANY = 1_000
 """More than a plan has items: the place of a finding that it does not name."""
-
-IsReplayed = Callable[[Finding], bool]
-
-
-def limit_costs(
-    findings: Sequence[Finding],
-    by_kind: Mapping[str, Sequence[View[Any]]],
-    is_replayed: IsReplayed = lambda finding: False,
-    control_ms: float = 0.0,
-) -> list[Finding]:
-    """The findings with the most that each can cost, without those that are not worth it.
-
-    A cost that will be replayed decides by itself what it is worth. `control_ms`: the step without
-    the profiler, 0 where it is not known. No cause costs more than that.
-    """
-    limited = (
-        _limit_cost(finding, by_kind[finding.kind], is_replayed, control_ms) for finding in findings
-    )
-    return [finding for finding in limited if finding]
-
-
-def _limit_cost(
-    finding: Finding, views: Sequence[View[Any]], is_replayed: IsReplayed, control_ms: float
-) -> Finding | None:
-    ranks = finding.payers or finding.ranks
-    times = [
-        (view, min(ms, _most_ms(finding, view, control_ms)))
-        for view in views
-        if view.rank in ranks
-        and (ms := RULES[finding.kind].time_ms(view, finding.cause)) is not None
-    ]
-    if not times:
-        return finding
-    if not is_replayed(finding) and not any(view.is_costly(ms) for view, ms in times):
-        return None
-    return replace(finding, at_most_ms=float(np.mean([ms for _, ms in times])))
-
-
-def _most_ms(finding: Finding, view: View[Any], control_ms: float) -> float:
-    """What a cause costs at most without the profiler: that step, and of it only the time in which
-    the GPU idles if the cause is idle time. The profiler makes no operation of the GPU shorter.
-    """
-    if not control_ms:
-        return float("inf")
-    is_idle = RULES[finding.kind].unclear_without_steps(finding)
-    busy_ms = view.mean(view.common.states.times["busy"]) / 1e6 if is_idle else 0.0
-    return max(control_ms - busy_ms, 0.0)
 
 
 def has_edit(finding: Finding) -> bool:
