@@ -155,7 +155,7 @@ CAUSES = {
     "ner_entities": ("idle", "synchronization"),
     "nerf_rays": ("idle",),
     "offload_adam": ("idle", "pageable_copy"),
-    "onehot_masks": ("low_bandwidth",),
+    "onehot_masks": ("exposed_copy",),
     "packed_documents": ("tiny_kernels", "host_bound"),
     "pinn_eager": ("host_bound", "tiny_kernels"),
     "points_per_scene": ("host_bound", "tiny_kernels"),

@@ -45,7 +45,7 @@ NAMES: dict[str, set[Cause]] = {
 ALSO: dict[str, set[Cause]] = {
     # The late rank's own GPU is idle for the reason that makes it late.
     "slow_host": {("idle", "data"), ("idle", "host"), ("host_bound", "launch")},
-    "slow_copy": {("low_bandwidth", "copy")},
+    "slow_copy": {("low_bandwidth", "copy"), ("exposed_copy", "pinned")},
     # The host works between a call that blocks and its next launch: both are true.
     "blocking": {("idle", "host"), ("host_bound", "launch")},
     # Short silences of the host count as slow launches.

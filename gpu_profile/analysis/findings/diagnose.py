@@ -35,7 +35,7 @@ from gpu_profile.analysis.findings.rule import FindingRule
 from gpu_profile.analysis.findings.table import RULES
 from gpu_profile.analysis.findings.view import RankView, View
 from gpu_profile.analysis.replay.changes import Change
-from gpu_profile.analysis.replay.edits.causes import SMALL_GRIDS, TINY_LAUNCHES
+from gpu_profile.analysis.replay.edits.causes import EARLY_COPIES, SMALL_GRIDS, TINY_LAUNCHES
 from gpu_profile.analysis.replay.edits.graph_captures import CAPTURES
 from gpu_profile.analysis.replay.edits.iterations import FEW_COPIES
 from gpu_profile.analysis.replay.plan import Plan, make_plan
@@ -142,7 +142,7 @@ def _list_unfound(findings: Sequence[Finding]) -> tuple[Change, ...]:
     """
     kinds = {finding.kind for finding in findings if has_edit(finding)}
     edits = [RULES[finding.kind].edit(finding) for finding in findings]
-    of_kinds = (TINY_LAUNCHES, SMALL_GRIDS, FEW_COPIES)
+    of_kinds = (TINY_LAUNCHES, SMALL_GRIDS, FEW_COPIES, EARLY_COPIES)
     left_out = [change for change in of_kinds if not kinds & {*change.kinds}]
     if CAPTURES not in edits:
         left_out.append(CAPTURES)

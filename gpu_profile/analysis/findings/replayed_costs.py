@@ -93,7 +93,7 @@ class _Gains:
         change = RULES[finding.kind].edit(finding)
         if change is None or not finding.per_step:
             return finding
-        if not self._is_certain(finding, change):
+        if not self._is_certain(finding, change) or self._plan.has_gain(change.unless):
             return None
         portion = self._rare.portions.get(finding.kind, 1.0)
         if portion > MOST_PORTION:

@@ -47,6 +47,8 @@ class Change:
     """The part that the critical path must hold, where the rest gains nothing of the cause."""
     after: str = ""
     """The text of a change that has to be made before this one, where that one gains anything."""
+    unless: str = ""
+    """The text of a change that tells the same where it gains anything by itself."""
     describe: Callable[[RunGraph], str] | None = None
     """Evidence of what else of the run goes, "" for nothing."""
     bounds: tuple[Apply, Apply] | None = None

@@ -14,6 +14,7 @@ from gpu_profile.analysis.replay.changes import Change, combine
 from gpu_profile.analysis.replay.edits.calls import LATE_NS
 from gpu_profile.analysis.replay.edits.causes import (
     ALLOCATIONS,
+    EARLY_COPIES,
     LAUNCHES,
     LEAST_SHARE,
     PAGEABLE_COPIES,
@@ -96,6 +97,10 @@ class Plan:
     pause_factor: float = 1.0
     callback_ms: float = 0.0
 
+    def has_gain(self, text: str) -> bool:
+        """Whether the change of this text is worth it, alone and now."""
+        return self.gains.get(text, 0.0) >= LEAST_SHARE * self.step_ms
+
     def to_lines(self) -> list[str]:
         """The plan as text, a line for each item."""
         error = f"by a replay that is {100 * abs(self.error):.1f} % off"
@@ -156,7 +161,8 @@ def list_changes(graph: RunGraph) -> tuple[Change, ...]:
     waits = () if _waits_for_tokens(graph) else (WAITS,)
     captures = (CAPTURES,) if len(find_captures(graph)) else ()
     kernels = (use_tensor_cores(), SMALL_GRIDS)
-    first = (*captures, PAGEABLE_COPIES, ALLOCATIONS, FEW_COPIES, *waits, *kernels)
+    copies = (PAGEABLE_COPIES, EARLY_COPIES)
+    first = (*captures, *copies, ALLOCATIONS, FEW_COPIES, *waits, *kernels)
     engine = (MISSED_GRAPHS, DECODE_GAP, PROMPTS) if graph.is_engine else ()
     last = (PAUSES, TINY_LAUNCHES, LAUNCHES, TRANSFERS, remove_contention())
     return (*first, *_list_rank_changes(graph), *engine, *last)

@@ -1,5 +1,7 @@
 """The causes of lost time that a plan tries to remove, and the threshold of what is told."""
 
+from dataclasses import replace
+
 from gpu_profile.analysis.replay.changes import Change, combine
 from gpu_profile.analysis.replay.edits.calls import (
     free_host,
@@ -8,6 +10,7 @@ from gpu_profile.analysis.replay.edits.calls import (
     remove_allocations,
     remove_pauses,
 )
+from gpu_profile.analysis.replay.edits.early_copies import copy_early
 from gpu_profile.analysis.replay.edits.gpu_work import balance_compute, scale_communication
 from gpu_profile.analysis.replay.edits.host_work import describe_served_copies, remove_host_work
 from gpu_profile.analysis.replay.edits.kernels.small_grids import spread_small_grids
@@ -29,6 +32,7 @@ PAGEABLE_COPIES = Change(
     ("pageable_copy",),
     describe=lambda graph: describe_moved_state(graph) or describe_state_work(graph),
 )
+EARLY_COPIES = Change("copies in the kernels' stream", copy_early, ("exposed_copy",))
 ALLOCATIONS = Change("memory allocations", remove_allocations(), ("allocation",))
 WAITS = Change("waits for the GPU", remove_waits(), ("synchronization",), describe=describe_waits)
 PAUSES = Change(
@@ -51,6 +55,7 @@ LAUNCHES = Change(
 )
 """A GPU that is always busy has gaps between its kernels, too: they are no cost of the host. A wait
 ends the capture of a CUDA graph, with an error."""
+LAUNCHES_IN_CALLS = replace(LAUNCHES, unless=PAUSES.text)
 TRANSFERS = Change(
     "communication",
     scale_communication(0.0),

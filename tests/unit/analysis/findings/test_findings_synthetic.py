@@ -318,9 +318,10 @@ def test_a_loader_that_all_wait_for_is_told_beside_a_slower_one(
 def test_a_rank_that_waits_less_for_another_reason_is_no_straggler(tmp_path: Path) -> None:
     """Rank 1 computes for 3 ms more; rank 0 copies for 2 ms, so it waits for rank 1 for 1 ms."""
     training = Training(only={0: lambda rank: rank.copy(100, gb_per_s=50), 1: computes})
-    (finding,) = diagnosed(training, tmp_path).findings
+    finding, copies_late = diagnosed(training, tmp_path).findings
     assert (finding.kind, finding.ranks, finding.cause) == ("straggler", (1,), "compute")
     assert finding.evidence[0] == "rank 1 arrived last in 11 of 11 collectives"
+    assert (copies_late.kind, copies_late.ranks) == ("exposed_copy", (0,))
 
 
 def test_jitter_makes_no_straggler(tmp_path: Path) -> None:

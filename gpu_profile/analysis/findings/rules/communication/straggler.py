@@ -53,6 +53,8 @@ ADVICE = {
     f"size of its samples; {DATA_ADVICE}",
     "copy": "Copy less on this rank, from pinned memory, on a stream of its own, a step ahead.",
 }
+INCLUDED = {"host": ("host_bound", "idle"), "copy": ("exposed_copy",)}
+"""What is the loss of a late rank, by the largest part of its delay."""
 
 
 def collect_module_times(activity: Activity, _: Database) -> ModuleTimes:
@@ -199,7 +201,7 @@ def _make_finding(suspects: Suspects) -> Finding | None:
     if cause == "compute":
         evidence += list_module_evidence(suspects)
     advice = _advice(suspects, cause, silent)
-    included = ("host_bound", "idle") if most == "host" else ()
+    included = INCLUDED.get(most, ())
     return Finding("straggler", late, cause, evidence, advice, others, included)
 
 

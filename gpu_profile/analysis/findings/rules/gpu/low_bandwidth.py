@@ -80,6 +80,11 @@ def _judge_bandwidth(
     return Finding("low_bandwidth", ranks, "copy", tuple(evidence), BANDWIDTH_ADVICE)
 
 
+def _explains(findings: Sequence[Finding], other: Finding) -> bool:
+    """Copies over a slow link are exposed because they are slow."""
+    return other.kind == "exposed_copy" and any(each.cause == "copy" for each in findings)
+
+
 def _measure_time(view: View[Bandwidth], cause: str) -> float:
     """The time (ms) of exposed transfers, or of copies with no compute beside."""
     if cause == "links":
@@ -94,6 +99,7 @@ RULE = FindingRule(
     collect=collect_bandwidth,
     judge=judge_low_bandwidth,
     time_ms=_measure_time,
+    explains=_explains,
     rows=(
         FindingRow(
             causes=("links",),

@@ -1,0 +1,71 @@
+"""Copies of pinned memory to the GPU, which could run beside the kernels that held them up."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from gpu_profile.analysis.replay.edits.early_copies import copy_early
+from gpu_profile.analysis.store.database import Database
+from tests.reading import diagnose_reports, replay_reports
+from tests.unit.analysis.replay.test_plan import predict_us
+from tests.unit.analysis.synthetic import STREAM, US, Rank, ranks_of
+
+KERNELS_US, COPY_US = 8 * 500, 800
+Act = Callable[[Rank], None]
+
+
+def copy_batch(rank: Rank) -> None:
+    """Two tensors, 800 us together."""
+    rank.copy(30)
+    rank.copy(10)
+
+
+def copy_behind_wait(rank: Rank) -> None:
+    """The host has the batch only when the GPU has ended, and nothing runs beside its copy."""
+    rank.synchronize()
+    copy_batch(rank)
+
+
+def take_back(rank: Rank) -> None:
+    """What the GPU has made goes to pinned memory and back: it is not there at the call."""
+    call = rank.call("cudaMemcpyAsync_v3020", rank.launch_us)
+    start = rank.free + US
+    rank.free = start + 800 * US
+    place = (rank.rank, STREAM, call, rank.process, 40_000_000, 2, 2, 1)
+    rank.recording.add("CUPTI_ACTIVITY_KIND_MEMCPY", start, rank.free, *place)
+    rank.copy(40)
+
+
+def record(act: Act, folder: Path) -> Path:
+    """Steps of 4 ms of kernels behind what `act` copies; the host runs ahead of its GPU."""
+    (rank,) = ranks_of(1)
+    rank.events = True
+    for _ in range(12):
+        start = rank.now
+        act(rank)
+        for _ in range(8):
+            rank.work(5)
+            rank.kernel(500)
+        rank.range("step", start)
+    return rank.recording.save(folder / "rank0.host0.sqlite")
+
+
+@pytest.mark.parametrize(
+    ("act", "left_us"),
+    [
+        (copy_batch, KERNELS_US),
+        (copy_behind_wait, KERNELS_US + COPY_US),
+        (take_back, KERNELS_US + 2 * COPY_US),
+    ],
+)
+def test_a_copy_runs_beside_the_kernels_that_ran_behind_its_call(
+    act: Act, left_us: float, tmp_path: Path
+) -> None:
+    with Database.open(record(act, tmp_path)) as database:
+        replay = replay_reports(database)
+        findings = diagnose_reports(database).findings
+    assert not isinstance(replay, str), replay
+    assert predict_us(replay.graph, copy_early) == pytest.approx(left_us, rel=0.02)
+    is_found = "exposed_copy" in {finding.kind for finding in findings}
+    assert is_found == (act is copy_batch)
