@@ -83,6 +83,15 @@ def mark_launches(graph: RunGraph) -> Flags:
     return launches
 
 
+def waits_in_captures(graph: RunGraph) -> bool:
+    """Whether a thread that launches kernels makes calls that wait, which end a capture. XLA has a
+    thread of its own for them, and makes its graphs itself.
+    """
+    calls = graph.calls
+    waits = calls.waits | match_names(graph, SYNC_NAME)[calls.name]
+    return bool(np.isin(calls.thread[waits], calls.thread[mark_launches(graph)]).any())
+
+
 def choose_calls(graph: RunGraph, ranks: Sequence[int] = ()) -> Flags:
     """A mask of the calls of these ranks, by number in the run; of all without."""
     return _choose_ranks(graph, graph.call_rank, ranks)
@@ -166,10 +175,12 @@ def free_calls(graph: RunGraph, weights: Weights, calls: IntArray) -> Weights:
 
 
 def unblock_calls(graph: RunGraph, weights: Weights, calls: IntArray) -> Weights:
-    """These calls return without waiting for the GPU."""
-    ends = graph.nodes.call_end[calls]
+    """These calls return without waiting for the GPU, and no thread has to be woken for them."""
+    starts, ends = graph.nodes.call_start[calls], graph.nodes.call_end[calls]
     weights = weights.without_edges(find_edges(graph, ends, Edge.RETURN, Edge.STAGED))
-    return scale_delays(graph, weights, ends, 0.0)
+    wakes = find_edges(graph, starts, Edge.RETURN)
+    weights = scale_delays(graph, weights, graph.edges.target[wakes], 0.0)
+    return scale_delays(graph, weights.without_edges(wakes), ends, 0.0)
 
 
 def combine(changes: Sequence[Apply]) -> Apply:

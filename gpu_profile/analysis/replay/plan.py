@@ -10,7 +10,7 @@ from gpu_profile.analysis.replay.as_others import (
     speed_up_gpu,
     speed_up_host,
 )
-from gpu_profile.analysis.replay.changes import Change, combine
+from gpu_profile.analysis.replay.changes import Change, combine, waits_in_captures
 from gpu_profile.analysis.replay.edits.calls import LATE_NS
 from gpu_profile.analysis.replay.edits.causes import (
     ALLOCATIONS,
@@ -269,7 +269,8 @@ def _choose_best(graph: RunGraph, useful: Sequence[Trial], now: float) -> Trial:
         if most_of_causes >= HALF * most:
             candidates, most = causes, most_of_causes
     best = next(trial for trial in candidates if now - trial.step_ms >= ALIKE * most)
-    return next((trial for trial in useful if trial.change.text == best.change.after), best)
+    after = best.change.after if waits_in_captures(graph) else ""
+    return next((trial for trial in useful if trial.change.text == after), best)
 
 
 def _is_bound(graph: RunGraph, change: Change) -> bool:

@@ -15,6 +15,7 @@ from gpu_profile.analysis.activity.activity import (
     SYNC_NAME,
     Activity,
 )
+from gpu_profile.analysis.activity.idle.handed_reads import find_handed_reads
 from gpu_profile.analysis.arrays.columns import is_among
 from gpu_profile.analysis.arrays.memo import once_each
 from gpu_profile.analysis.arrays.types import IntArray
@@ -48,13 +49,17 @@ class Blocking:
 @once_each
 def blocking_calls(activity: Activity) -> Blocking:
     """Synchronisations and blocking transfers on the threads that launch work, sorted by end."""
-    calls, names = activity.calls, activity.names
-    sync = calls.match_names(names, SYNC_NAME)
-    copies = _blocking_copies(activity)
+    calls = activity.calls
+    copies, reads = _blocking_copies(activity), find_handed_reads(activity).pick_waited()
+    sync = calls.match_names(activity.names, SYNC_NAME)
+    sync[reads.copy] = True
     rows = np.flatnonzero(sync | copies)
     rows = rows[is_among(calls.thread[rows], activity.launching)]
-    rows = rows[np.argsort(calls.end[rows], kind="stable")]
     start, end = calls.start[rows], calls.end[rows]
+    is_read = np.searchsorted(rows, reads.copy)
+    start[is_read], end[is_read] = reads.since, activity.ops.end[reads.op]
+    order = np.argsort(end, kind="stable")
+    rows, start, end = rows[order], start[order], end[order]
     lead = end - start - _measure_exposed(activity, start, end)
     moves = (copies & ~sync & ~_asks_for_values(activity))[rows]
     first = _first_of_chain(activity, start, end)

@@ -196,6 +196,7 @@ class _Builder:
             returns=renumber(links.returns, ops, calls),
             handovers=renumber(links.handovers, calls, calls),
             queue=renumber(links.queue, ops, calls),
+            reads=renumber(links.reads, ops, calls),
         )
 
 

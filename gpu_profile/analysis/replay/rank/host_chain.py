@@ -15,6 +15,7 @@ from gpu_profile.analysis.activity.activity import (
 )
 from gpu_profile.analysis.activity.graph_captures import INSTANTIATE_NAME
 from gpu_profile.analysis.activity.idle.blocking_calls import STAGED_BYTES
+from gpu_profile.analysis.activity.idle.handed_reads import find_handed_reads
 from gpu_profile.analysis.activity.idle.stalls import choose_stall, find_least_stall
 from gpu_profile.analysis.arrays.columns import is_among, list_distinct
 from gpu_profile.analysis.arrays.intervals import Intervals
@@ -109,12 +110,17 @@ def _find_handovers(
 
     torch's backward runs on a thread of autograd while the main thread waits for it without a CUDA
     call, and the other way round. Where threads work beside each other, only those that wait for
-    others take over.
+    others take over, as for what they read (HandedReads).
     """
     takers = list_distinct(activity.calls.thread[by_start])
     if are_beside:
-        least = find_least_stall(activity)
-        takers = [thread for thread in takers if _waits(activity, window, by_start, thread, least)]
+        least, reads = find_least_stall(activity), find_handed_reads(activity)
+        of_reads = list_distinct(activity.calls.thread[np.r_[reads.asked, reads.begin]])
+        takers = [
+            thread
+            for thread in takers
+            if thread in of_reads or _waits(activity, window, by_start, thread, least)
+        ]
     pairs = [_list_handovers(activity, by_start, number) for number in takers]
     return np.concatenate([make_pairs([], []), *pairs])
 
@@ -197,6 +203,8 @@ def _find_begins(activity: Activity, chain: HostChain, take_over: bool) -> IntAr
     by_call = np.zeros(len(calls.start), np.int64)
     source, target = chain.handovers.T
     np.maximum.at(by_call, target, calls.end[source])
+    reads = find_handed_reads(activity).pick_waited()
+    by_call[reads.begin] = activity.ops.end[reads.op]
     return np.asarray(np.maximum(begins, by_call[rows]), np.int64)
 
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from gpu_profile.analysis.activity.activity import COPY, NO_CALL, Activity
+from gpu_profile.analysis.activity.idle.handed_reads import find_handed_reads
 from gpu_profile.analysis.arrays.types import Flags, IntArray, Places
 from gpu_profile.analysis.replay.rank.host_chain import HostChain
 from gpu_profile.analysis.replay.rank.launch_queue import find_queue_waits
@@ -33,7 +34,8 @@ class RawLinks:
     def linked(self) -> IntArray:
         """The calls at either end of a link."""
         links = self.links
-        ends = (links.returns[:, 1], links.handovers.ravel(), links.queue[:, 1])
+        of_calls = (links.returns[:, 1], links.queue[:, 1], links.reads[:, 1])
+        ends = (*of_calls, links.handovers.ravel())
         return np.unique(np.concatenate(ends)).astype(np.int64)
 
 
@@ -55,9 +57,12 @@ def find_links(
     returns, end = returns[(end <= returned) | staged], end[(end <= returned) | staged]
     waited = end > activity.calls.start[returns[:, 1]]
     queue, full = find_queue_waits(activity, order)
-    links = Links(events[holds], returns, chain.handovers, _of_outer(queue, chain))
-    held = np.unique(np.concatenate((returns[waited, 1], chain.find_outer(full))))
-    return RawLinks(links, held.astype(np.int64), int(np.count_nonzero(~holds)))
+    reads = find_handed_reads(activity)
+    waited_reads = reads.pick_waited()
+    begins = make_pairs(waited_reads.op, waited_reads.begin)
+    links = Links(events[holds], returns, chain.handovers, _of_outer(queue, chain), begins)
+    held = np.concatenate((returns[waited, 1], chain.find_outer(full), reads.copy, begins[:, 1]))
+    return RawLinks(links, np.unique(held).astype(np.int64), int(np.count_nonzero(~holds)))
 
 
 def _make_array(pairs: Sequence[tuple[int, int]]) -> Places:

@@ -72,12 +72,14 @@ class Links:
     `events`: an operation waits for one of another stream (a recorded event). `returns`: a call
     returns when an operation has ended. `handovers`: a thread goes on when a call of another
     thread has ended. `queue`: a launch returns when an operation has left the full launch queue.
+    `reads`: a call begins when an operation has ended (HandedReads).
     """
 
     events: Places
     returns: Places
     handovers: Places
     queue: Places
+    reads: Places
 
 
 @dataclass(frozen=True)
@@ -170,5 +172,6 @@ def cut_steps(graph: RankGraph, first: int, count: int) -> RankGraph:
             returns=renumber(links.returns, op_number, call_number),
             handovers=renumber(links.handovers, call_number, call_number),
             queue=renumber(links.queue, op_number, call_number),
+            reads=renumber(links.reads, op_number, call_number),
         ),
     )

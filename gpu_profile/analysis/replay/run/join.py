@@ -177,6 +177,8 @@ class _Draft:
         source, target = source[~ended], target[~ended]
         lag = calls.end[target] - ops.start[source]
         self._add(Edge.STAGED, self._op_starts(source), self._returns(target), lag)
+        source, target = links.reads.T.astype(np.int64)
+        self._add(Edge.RETURN, self._op_ends(source), self._starts(target))
         source, target = links.queue.T.astype(np.int64)
         self._add(Edge.QUEUE, self._op_ends(source), self._returns(target), QUEUE_COST_NS)
 

@@ -173,6 +173,7 @@ def _shift_links(links: Links, call: int, op: int) -> Links:
         links.returns + np.array([op, call], np.int32),
         links.handovers + np.int32(call),
         links.queue + np.array([op, call], np.int32),
+        links.reads + np.array([op, call], np.int32),
     )
 
 

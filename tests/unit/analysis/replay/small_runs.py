@@ -101,6 +101,7 @@ def make_rank(
         returns=make_pairs([one for one, _ in returns], [other for _, other in returns]),
         handovers=make_pairs([], []),
         queue=make_pairs([], []),
+        reads=make_pairs([], []),
     )
     count = 1 + max(call.step for call in calls)
     streams = tuple(range(1 + max(op.stream for op in ops)))
