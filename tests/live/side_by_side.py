@@ -97,6 +97,7 @@ def share_server(
 
 
 def is_free(lock: Path) -> bool:
+    """Return whether no process holds the lock of this file, which is made where it is missing."""
     with lock.open("ab") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
