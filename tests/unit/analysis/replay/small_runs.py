@@ -67,8 +67,21 @@ def make_rank(
     """On a GPU of 132 multiprocessors. `returns`: (operation, call that waits for it); `events`:
     (operation, one that waits).
     """
-    talks = np.array([op.kind == COMMUNICATION for op in ops])
-    host = HostCalls(
+    links = Links(
+        events=make_pairs([source for source, _ in events], [target for _, target in events]),
+        returns=make_pairs([source for source, _ in returns], [target for _, target in returns]),
+        handovers=make_pairs([], []),
+        queue=make_pairs([], []),
+        reads=make_pairs([], []),
+    )
+    count = 1 + max(call.step for call in calls)
+    streams = tuple(range(1 + max(op.stream for op in ops)))
+    parts = (_make_host(calls), _make_gpu(ops), links, NAMES, ("",))
+    return RankGraph(rank, 0, 0, count, *parts, threads=(7,), streams=streams, multiprocessors=132)
+
+
+def _make_host(calls: Sequence[Call]) -> HostCalls:
+    return HostCalls(
         start=_column(call.start for call in calls),
         end=_column(call.end for call in calls),
         silent=_column(call.silent for call in calls),
@@ -78,7 +91,12 @@ def make_rank(
         place=np.zeros(len(calls), np.int32),
         waits=np.array([call.waits for call in calls]),
     )
-    gpu = GpuOps(
+
+
+def _make_gpu(ops: Sequence[Op]) -> GpuOps:
+    is_communication = np.array([op.kind == COMMUNICATION for op in ops])
+    names = _column(OP_NAMES[op.kind] if op.name is None else op.name for op in ops)
+    return GpuOps(
         start=_column(op.start for op in ops),
         end=_column(op.end for op in ops),
         bytes=_column(op.bytes for op in ops),
@@ -86,38 +104,13 @@ def make_rank(
         blocks=_column(op.blocks for op in ops),
         threads=_column(op.threads for op in ops),
         call=_column(op.call for op in ops).astype(np.int32),
-        comm=np.where(talks, np.cumsum(talks) - 1, -1).astype(np.int32),
+        comm=np.where(is_communication, np.cumsum(is_communication) - 1, -1).astype(np.int32),
         kind=_column(op.kind for op in ops).astype(np.int8),
         stream=_column(op.stream for op in ops).astype(np.int32),
-        name=_column(OP_NAMES[op.kind] if op.name is None else op.name for op in ops).astype(
-            np.int32
-        ),
+        name=names.astype(np.int32),
         step=_column(op.step for op in ops).astype(np.int32),
         place=np.zeros(len(ops), np.int32),
         pageable=np.array([op.kind == COPY for op in ops]),
-    )
-    links = Links(
-        events=make_pairs([one for one, _ in events], [other for _, other in events]),
-        returns=make_pairs([one for one, _ in returns], [other for _, other in returns]),
-        handovers=make_pairs([], []),
-        queue=make_pairs([], []),
-        reads=make_pairs([], []),
-    )
-    count = 1 + max(call.step for call in calls)
-    streams = tuple(range(1 + max(op.stream for op in ops)))
-    return RankGraph(
-        rank,
-        0,
-        0,
-        count,
-        host,
-        gpu,
-        links,
-        NAMES,
-        ("",),
-        threads=(7,),
-        streams=streams,
-        multiprocessors=132,
     )
 
 
@@ -126,11 +119,11 @@ def join(*graphs: RankGraph) -> RunGraph:
     collectives, arrivals = list[Collectives](), list[Arrivals]()
     for graph in graphs:
         ops = graph.ops
-        talks = ops.kind == COMMUNICATION
-        count = int(talks.sum())
+        rows = ops.kind == COMMUNICATION
+        count = int(rows.sum())
         names = np.zeros(count, np.int64), ("ncclDevKernel_AllReduce",), np.zeros(count, np.int64)
         collectives.append(
-            Collectives(ops.start[talks], ops.end[talks], np.zeros(count, np.int64), *names)
+            Collectives(ops.start[rows], ops.end[rows], np.zeros(count, np.int64), *names)
         )
         of_rank = no_arrivals(count)
         of_rank.group[:], of_rank.order[:] = 0, np.arange(count)
