@@ -25,7 +25,7 @@ SLOT_BITS = 16
 _MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)
 
 
-def list_distinct(column: IntArray) -> list[int]:
+def list_distinct(column: Integers) -> list[int]:
     """The distinct values, ascending."""
     if not len(column):
         return []
@@ -34,13 +34,14 @@ def list_distinct(column: IntArray) -> list[int]:
         return [low]
     if high - low <= TABLE:
         seen = np.zeros(high - low + 1, bool)
-        seen[column - low if low else column] = True
+        # As int64: 100 - -100 is no number of 1 byte.
+        seen[np.subtract(column, low, dtype=np.int64) if low else column] = True
         values: list[int] = (np.flatnonzero(seen) + low).tolist()
         return values
     return _list_scattered(column)
 
 
-def _list_scattered(column: IntArray) -> list[int]:
+def _list_scattered(column: Integers) -> list[int]:
     """Distinct values in a large range, such as thread ids.
 
     Mostly there are few: up to 8 are removed from the column one by one, before a sort of the
