@@ -60,13 +60,13 @@ def test_all_nodes_run_the_same_script() -> None:
     assert MASTER == worker == script("trainjob", "trainer")
 
 
-def start(tmp_path: Path, *words: str, **env: str) -> subprocess.Popen[str]:
+def start(tmp_path: Path, *words: str, text: str = MASTER, **env: str) -> subprocess.Popen[str]:
     fixed = {"REPORTS": f"{tmp_path}/wd", "HOLD_SECONDS": "0", "HOSTNAME": "pod-1"}
     inherited = {
         name: value for name, value in os.environ.items() if name not in ("RANK", "WORLD_SIZE")
     }
     return subprocess.Popen(
-        ("/bin/bash", "-c", MASTER, "run", *words),
+        ("/bin/bash", "-c", text, "run", *words),
         env={**inherited, **fixed, **env},
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -146,6 +146,16 @@ def test_a_signal_reaches_the_command_and_its_code_is_kept(tmp_path: Path) -> No
     assert child.stdout
     assert child.stdout.readline() == "up\n"
     child.send_signal(signal.SIGTERM)
+    out, _ = child.communicate(timeout=120)
+    assert (out, child.returncode) == ("got\n", 9)
+
+
+def test_a_signal_that_comes_before_the_commands_id_reaches_it(tmp_path: Path) -> None:
+    """Without a trap it would end the script here, and do nothing to process 1 of a pod."""
+    signals = "kill -TERM $PPID; touch $REPORTS/sent"
+    command = f"trap 'echo got; kill $!; exit 9' TERM; sleep 30 & {signals}; wait"
+    late = "until [[ -e $REPORTS/sent ]]; do sleep 0.01; done; child=$!"
+    child = start(tmp_path, "bash", "-c", command, text=MASTER.replace("child=$!", late))
     out, _ = child.communicate(timeout=120)
     assert (out, child.returncode) == ("got\n", 9)
 
