@@ -95,7 +95,7 @@ CAUSES = {
     "gnn_sampling": ("idle",),
     "gpt_adam_loop": ("tiny_kernels", "host_bound"),
     "gpt_fp32": ("no_tensor_cores",),
-    "gpt_scores": (),
+    "gpt_scores": ("unfused_attention",),
     "grad_stats": ("tiny_kernels", "host_bound"),
     "grammar_masks": ("idle", "synchronization"),
     "graph_rebuild": ("idle", "host_bound"),

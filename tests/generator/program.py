@@ -8,7 +8,7 @@ FORWARD = (
     "void at::native::vectorized_elementwise_kernel<4, at::native::GeluFunctor>(int, T2, T3)",
     "void at::native::(anonymous namespace)::vectorized_layer_norm_kernel<float, float>(int)",
     "void flash::flash_fwd_kernel<Flash_fwd_kernel_traits<128, 128, 64, 4>>(Flash_fwd_params)",
-    "void (anonymous namespace)::softmax_warp_forward<float, float, float, 10, false>(float*)",
+    "void (anonymous namespace)::softmax_warp_forward<float, float, float, 10, true>(float*)",
     "void at::native::elementwise_kernel<128, 4, at::native::direct_copy_kernel>(int, T3)",
     "triton_poi_fused_add_mul_0",
     "void cutlass::Kernel2<cutlass_80_tensorop_s1688gemm_128x128_32x3_tn_align4>(T1::Params)",
@@ -18,7 +18,7 @@ BACKWARD = (
     "void at::native::vectorized_elementwise_kernel<4, at::native::GeluBackward>(int, T2, T3)",
     "void at::native::(anonymous namespace)::layer_norm_grad_input_kernel<float, float>(int)",
     "void flash::flash_bwd_dq_dk_dv_loop_kernel<Flash_bwd_kernel_traits<128>>(Flash_bwd_params)",
-    "void (anonymous namespace)::softmax_warp_backward<float, float, float, 10>(float*)",
+    "void (anonymous namespace)::softmax_warp_backward<float, float, float, 10, true>(float*)",
     "triton_red_fused_sum_1",
     "void at::native::reduce_kernel<128, 4, at::native::ReduceOp<float>>(T3)",
 )

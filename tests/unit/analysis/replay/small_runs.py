@@ -1,7 +1,7 @@
 """Graphs of one rank made by hand: a few calls and operations, times in ns."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -133,3 +133,19 @@ def join(*graphs: RankGraph) -> RunGraph:
 
 def _column(values: Iterable[int]) -> IntArray:
     return np.fromiter(values, np.int64)
+
+
+def make_steps(kernels: Sequence[tuple[str, float]], launches: int = 0) -> RunGraph:
+    """Each of five steps: these kernels (name, us) one after the other on an H200, launched far
+    ahead, each by a call of its own or all by so many.
+    """
+    calls, ops, now = list[Call](), list[Op](), 1_000_000
+    names = tuple(dict.fromkeys(name for name, _ in kernels))
+    for step in range(5):
+        for place, (name, us) in enumerate(kernels):
+            if place < (launches or len(kernels)):
+                calls.append(Call(1_000 * len(calls), 1_000 * len(calls) + 500, step, name=0))
+            end = now + int(1_000 * us)
+            ops.append(Op(now, end, len(calls) - 1, step, name=names.index(name)))
+            now = end
+    return join(replace(make_rank(calls, ops), names=names, gpu="NVIDIA H200"))

@@ -49,15 +49,16 @@ def find_ratio(gpu: str, number_format: str = TF32) -> float:
 
 def use_tensor_cores(ranks: Sequence[int] = ()) -> Change:
     """The products become REACHED of the ratio of peak rates as fast. The bounds are
-    LEAST_SPEED_UP and that ratio: no product can gain more than the units differ. At the most,
-    products that a 16-bit program casts to fp32 stay in 16 bits.
+    LEAST_SPEED_UP and that ratio: no product can gain more than the units differ. Products that a
+    16-bit program casts to fp32 stay in 16 bits: those of attention, and at the most all.
 
     It comes behind causes that gain half as much (is_bound), as TF32 rounds to 10 bits.
     """
-    most = combine((_skip_casts(ranks), _speed_up(1.0, ranks)))
+    estimate = combine((_skip_casts(ranks, of_attention=True), _speed_up(REACHED, ranks)))
+    most = combine((_skip_casts(ranks, of_attention=False), _speed_up(1.0, ranks)))
     return Change(
         "fp32 matrix products",
-        _speed_up(REACHED, ranks),
+        estimate,
         ("no_tensor_cores",),
         is_bound=True,
         describe=_describe_upcasts,
@@ -77,13 +78,13 @@ def _speed_up(reached: float, ranks: Sequence[int]) -> Apply:
     return apply
 
 
-def _skip_casts(ranks: Sequence[int]) -> Apply:
+def _skip_casts(ranks: Sequence[int], of_attention: bool) -> Apply:
     """Products that a 16-bit program casts to fp32 are as much faster as 16 bits are than TF32.
     There are no casts around them, and what stands between moves half as many bytes.
     """
 
     def apply(graph: RunGraph, weights: Weights) -> Weights:
-        found, left = find_upcasts(graph), np.ones(len(weights.work))
+        found, left = find_upcasts(graph, of_attention), np.ones(len(weights.work))
         slower, faster = (_list_ratios(graph, each)[found.products] for each in (TF32, BF16))
         left[found.products] = slower / np.maximum(faster, 1.0)
         left[found.casts], left[found.between] = 0.0, HALF
@@ -107,6 +108,11 @@ def _describe_upcasts(graph: RunGraph) -> str:
     ms = float((graph.ops.end - graph.ops.start)[found.casts].sum()) / graph.steps / 1e6
     return (
         f"{len(found.products) / graph.steps:.0f} of these products a step stand between casts "
-        f"from and to 16 bits, which take {ms:.2f} ms: in 16 bits, without these casts, they gain "
-        "the most of the range"
+        f"from and to 16 bits, which take {ms:.2f} ms: {_describe_estimate(graph)}"
     )
+
+
+def _describe_estimate(graph: RunGraph) -> str:
+    if len(find_upcasts(graph, True).casts):
+        return "the estimate has attention in 16 bits, without these casts"
+    return "in 16 bits, without these casts, they gain the most of the range"

@@ -50,9 +50,9 @@ def _find_kind(name: str) -> int:
 
 
 @once_each
-def find_upcasts(graph: RunGraph) -> Upcasts:
+def find_upcasts(graph: RunGraph, of_attention: bool = False) -> Upcasts:
     """The fp32 products between others in 16 bits, with LEAST_CASTS casts before the first of them
-    and behind the last.
+    and behind the last; `of_attention`: with a softmax there, too.
     """
     kinds = np.array([_find_kind(name) for name in graph.names], np.int8)
     places = np.empty(0, np.int64)
@@ -61,7 +61,12 @@ def find_upcasts(graph: RunGraph) -> Upcasts:
     rows = np.flatnonzero(choose_ops(graph) & (graph.ops.kind == COMPUTE))
     rows = rows[np.lexsort((graph.ops.start[rows], graph.ops.stream[rows]))]
     kind, stream = kinds[graph.ops.name[rows]], graph.ops.stream[rows]
-    parts = [np.arange(first, behind) for first, behind in _list_parts(kind, stream)]
+    is_softmax = np.array(["softmax" in name.lower() for name in graph.names])[graph.ops.name[rows]]
+    parts = [
+        np.arange(first, behind)
+        for first, behind in _list_parts(kind, stream)
+        if not of_attention or is_softmax[first:behind].any()
+    ]
     places = np.concatenate([places, *parts])
     return Upcasts(*(rows[places[kind[places] == each]] for each in (_SCALAR, _CAST, _OTHER)))
 
