@@ -22,7 +22,7 @@ def write_cells(path: Path) -> None:
     rates = random.gamma(0.3, 2.0, GENES)
     with h5py.File(path, "w") as file:
         counts = file.create_dataset(
-            "X", (CELLS, GENES), np.float32, chunks=(32, GENES), compression="gzip"
+            "X", (CELLS, GENES), np.float32, chunks=(24, GENES), compression="gzip"
         )
         for first in range(0, CELLS, 1024):
             counts[first : first + 1024] = random.poisson(rates, (1024, GENES))

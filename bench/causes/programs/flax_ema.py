@@ -12,7 +12,7 @@ import optax
 from flax import linen as nn
 from turns import Turns
 
-BATCH, PATCHES, PIXELS, WIDTH, TOKENS, LAYERS = 32, 196, 768, 384, 192, 12
+BATCH, PATCHES, PIXELS, WIDTH, TOKENS, LAYERS = 32, 196, 768, 384, 192, 10
 CLASSES, KEPT = 100, 0.999
 
 Tree = Any
