@@ -129,7 +129,7 @@ CAUSES = {
     "jpeg_folder": ("idle",),
     "kalman_cholesky": ("synchronization",),
     "kg_ranks": ("synchronization", "host_bound"),
-    "latent_cross": (),
+    "latent_cross": ("unfused_attention",),
     "latent_ode": ("host_bound", "tiny_kernels"),
     "latents_empty_cache": ("allocation",),
     "ligand_streams": ("allocation",),
