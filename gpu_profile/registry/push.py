@@ -146,15 +146,15 @@ def publish_image(
 
 def pull_image(
     ref: ImageRef,
-    where: Registry | None,
+    where: Registry,
     *,
     show: Show,
     sleep: Callable[[float], None] = time.sleep,
 ) -> ImageRef:
-    """Pull `ref` and return it with its digest. `where` None is the default registry."""
+    """Pull `ref` from the registry `where` and return it with its digest."""
 
     def attempt() -> Iterator[LayerEvent]:
-        return api.pull_layers(ref, ecr.fetch_authorization(where) if where else None)
+        return api.pull_layers(ref, ecr.fetch_authorization(where))
 
     return with_digest(ref, _try_until_digest(attempt, ref, show, sleep))
 

@@ -127,9 +127,10 @@ def push(options: PushOptions) -> None:
 
 def pull(options: PullOptions) -> None:
     """Pull the settings' image, with the registry's credentials for this call."""
-    settings = apply_version(load_settings(options))
+    settings_of_user = load_settings(options)
+    where = parse_registry_setting(settings_of_user)
+    settings = apply_version(settings_of_user)
     if options.dry_run:
         print(f"docker pull {settings.image_ref}")
         return
-    where = parse_registry_setting(settings) if settings.registry else None
     print(registry_push.pull_image(settings.image_ref, where, show=LayerProgress()))

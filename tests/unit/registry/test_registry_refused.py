@@ -1,9 +1,12 @@
 """REGISTRY as it must not be: refused before any token is asked for, with exit code 2."""
 
+from pathlib import Path
+
 import pytest
 
 from gpu_profile.errors import SettingsError
 from gpu_profile.registry import address
+from tests.invoked import invoke
 
 ECR = "123456789012.dkr.ecr.us-west-2.amazonaws.com"
 
@@ -63,3 +66,12 @@ def test_almost_ecr(text: str) -> None:
 def test_what_is_behind_must_be_ecr() -> None:
     with pytest.raises(SettingsError, match="looks like ECR and is not"):
         address.parse_registry("127.0.0.1:5000", ecr_registry="example.com")
+
+
+@pytest.mark.parametrize("verb", ["push", "pull"])
+def test_an_empty_registry_is_refused(verb: str, tmp_path: Path) -> None:
+    """The engine would ask Docker Hub for an image of this name, which is another one."""
+    done = invoke(verb, "--set", "REGISTRY=", directory=tmp_path)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith("error: REGISTRY is empty. Set it, as in ")
+    assert done.stderr.count("\n") == 1
