@@ -113,6 +113,11 @@ def open_output(path: Path | None) -> Iterator[IO[bytes] | None]:
             yield file
 
 
+def find_existing(folder: Path) -> Path:
+    """Return the folder, or the nearest one above it that exists, in which it can be made."""
+    return next((path for path in (folder, *folder.parents) if os.access(path, os.F_OK)), folder)
+
+
 def check_target(path: Path) -> None:
     """Raise SettingsError if `path` exists and is neither a regular file nor a link."""
     with contextlib.suppress(FileNotFoundError, NotADirectoryError):

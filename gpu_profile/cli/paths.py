@@ -4,6 +4,7 @@ import os
 from pathlib import Path
 
 from gpu_profile.errors import SettingsError
+from gpu_profile.files import find_existing
 from gpu_profile.settings.places import state_folder
 
 
@@ -24,6 +25,15 @@ def output_file(path_text: str, name: str) -> Path | None:
         path /= name
     make_folder(path.parent)
     return path
+
+
+def check_folder(folder: Path) -> None:
+    """Raise SettingsError if the folder cannot be made or written. Makes nothing."""
+    existing = find_existing(folder)
+    if not existing.is_dir():
+        raise SettingsError(f"--output {folder}: {existing} is a file", "Name another place")
+    if not os.access(existing, os.W_OK):
+        raise SettingsError(f"--output {folder}: no right to write there", "Name another place")
 
 
 def make_folder(folder: Path) -> None:

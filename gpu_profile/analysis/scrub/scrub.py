@@ -28,7 +28,13 @@ from gpu_profile.analysis.store.files.gzip_file import MOST_BYTES, extract_gzip
 from gpu_profile.analysis.store.files.temporary import TemporaryFolder
 from gpu_profile.analysis.store.sqlite.file import SQLITE_ERRORS, check_file, make_damaged_error
 from gpu_profile.errors import ReportError, SettingsError
-from gpu_profile.files import check_no_input, check_target, explain_failure, new_folder
+from gpu_profile.files import (
+    check_no_input,
+    check_target,
+    explain_failure,
+    find_existing,
+    new_folder,
+)
 from gpu_profile.table import Cell, Column, Table
 
 _COLUMNS = (
@@ -156,8 +162,8 @@ def _scrub_one(
     names: frozenset[str],
     most_bytes: int,
 ) -> tuple[Copied, tuple[Cell, ...]]:
-    target.parent.mkdir(parents=True, exist_ok=True)
-    with new_folder(target.parent) as folder:
+    # The folder is made behind all that may refuse the report: none is left empty.
+    with new_folder(find_existing(target.parent)) as folder:
         copy = folder / "copy.sqlite"
         with _open_plain(report, most_bytes) as plain:
             copied = _copy_report(report, plain, copy, options, redactor)
@@ -171,6 +177,7 @@ def _scrub_one(
             copy = _compress_copy(copy)
         check_target(target)
         with explain_failure(target):
+            target.parent.mkdir(parents=True, exist_ok=True)
             copy.replace(target)
     counts = copied.tables, copied.rows, copied.left_out, copied.blobs
     return copied, (report.name, str(target), *counts, size, "yes")

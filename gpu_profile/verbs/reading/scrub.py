@@ -5,7 +5,7 @@ from pathlib import Path
 from gpu_profile.analysis.scrub import scrub as scrubbing
 from gpu_profile.cli.flags import load_settings
 from gpu_profile.cli.options.reading import ScrubOptions
-from gpu_profile.cli.paths import make_folder
+from gpu_profile.cli.paths import check_folder
 from gpu_profile.cli.terminal import print_tables
 from gpu_profile.progress import Progress
 from gpu_profile.verbs.reading.open_run import (
@@ -24,7 +24,7 @@ def scrub(options: ScrubOptions) -> None:
         keep=options.keep, also=options.also, keep_blobs=options.keep_blobs
     )
     output = Path(options.output or "scrubbed")
-    make_folder(output.parent if scrubbing.is_file(output) else output)
+    check_folder(output.parent if scrubbing.is_file(output) else output)
     table = scrubbing.scrub_reports(
         reports, output, removal, Progress().say, most_bytes=settings.unpack_limit_bytes
     )

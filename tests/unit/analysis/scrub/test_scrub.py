@@ -297,7 +297,7 @@ def test_refusals_name_the_file(tmp_path: Path) -> None:
         with pytest.raises(ReportError, match=reason) as refused:
             scrub_reports([path], tmp_path / "out")
         assert path.name in str(refused.value)
-        assert not list(tmp_path.glob("out/*"))
+        assert not (tmp_path / "out").exists()
 
 
 @pytest.mark.parametrize(
