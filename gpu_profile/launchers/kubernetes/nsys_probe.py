@@ -29,7 +29,13 @@ _TOO_OLD = 95
 _ASK_ARMED = f"[ ! -e /profile.py ] || [ -e {AGENT} ] || exit {_TOO_OLD}; {_ASK_OURS}"
 ASK_TORCH = f"[ -e {CARRIED_TO}/agent/torch_recording.py ] || exit 127"
 """An image of ours from before 2026-11-25, and any other, has no such file."""
-_MISSING = re.compile(r"exit code 127\b|not found|no such file")
+_MISSING = re.compile(
+    r"exit code 127\b|executable file .*not found|\bexec: .*no such file", re.IGNORECASE
+)
+"""A shell, runc and crun where the image lacks the program: crun names no `exec:`. The kubelet says
+"not found" of an image, a Secret and a claim, too."""
+_NO_IMAGE = re.compile(r"ErrImage|ImagePull|InvalidImageName")
+_PULL = "See that its name and tag are right, and that the nodes may pull it"
 _OTHER_MACHINE = "exec format error"
 _CARRIED = "It takes bash, glibc 2.29 or newer, and an image of ours that the nodes can pull"
 _CHECK = "Check the image, and what the cluster lets run: `invoke doctor --on mpijob`"
@@ -153,7 +159,8 @@ def _make_probe_error(asked: str, reason: str, logs: Result, hint: str) -> GpuPr
         what = f"{asked} cannot be asked: the node is of another architecture"
         return JobError(what, "Take an image built for it, and one of ours from such a machine")
     kind = NoNsysError if _MISSING.search(reason) else JobError
-    return kind(": ".join([f"{asked} cannot be asked", reason, *last]), hint or _CHECK)
+    hint = hint or (_PULL if _NO_IMAGE.search(reason) else _CHECK)
+    return kind(": ".join([f"{asked} cannot be asked", reason, *last]), hint)
 
 
 def _wait_for_pod(cluster: KubernetesCluster, name: str, seconds: int) -> Steps[str]:

@@ -82,7 +82,14 @@ def fail_probe(steps: Steps[str], reason: str, code: int) -> list[Command]:
 
 ENDINGS = {
     "no nsys": ('exec: "sh": executable file not found in $PATH', 128, NoNsysError),
+    "no nsys, by its path": (
+        'exec: "/bin/bash": stat /bin/bash: no such file or directory',
+        128,
+        NoNsysError,
+    ),
+    "no nsys, says crun": ("executable file `sh` not found: No such file", 128, NoNsysError),
     "not ours": ("", 127, NoNsysError),
+    "no directory of the node": ("mounting /reports: no such file or directory", 128, JobError),
     "another fault": ("segmentation fault", 139, JobError),
     "ours, and older than record": ("", 95, SettingsError),
 }
@@ -96,6 +103,30 @@ def test_an_image_without_nsys_is_told_from_one_that_fails(
     with pytest.raises(kind) as refused:
         fail_probe(launcher.probe(JOB), reason, code)
     assert type(refused.value) is kind
+
+
+PULLS = {
+    "no image": ("ImagePullBackOff", "theirs:1: not found", "nodes may pull it"),
+    "no name": ("InvalidImageName", "couldn't parse image name", "nodes may pull it"),
+    "no secret": ("CreateContainerConfigError", 'secret "tokens" not found', "Check the image"),
+}
+
+
+@pytest.mark.parametrize(("reason", "message", "hint"), PULLS.values(), ids=PULLS)
+def test_an_image_that_is_missing_is_told_from_one_without_nsys(
+    reason: str, message: str, hint: str
+) -> None:
+    waiting = {"state": {"waiting": {"reason": reason, "message": message}}}
+    status = {"phase": "Pending", "containerStatuses": [waiting]}
+    pod = answer({"metadata": {"name": "probe"}, "status": status})
+    steps = PyTorchJobLauncher(cluster=CLUSTER, options=OPTIONS).probe(JOB)
+    next(steps)
+    for result in (Result(returncode=0), pod, Result(returncode=1)):
+        steps.send(result)
+    with pytest.raises(JobError, match=hint) as refused:
+        steps.send(Result(returncode=0))
+    assert type(refused.value) is JobError
+    assert f"nsys in {THEIRS} cannot be asked: {reason}: {message}" in str(refused.value)
 
 
 def test_the_probe_of_a_carried_job_checks_what_its_pods_need() -> None:
