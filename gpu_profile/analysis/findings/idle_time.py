@@ -93,7 +93,7 @@ def _list_delays(view: RankView, cause: int) -> list[str]:
         rare = find_rare(values, view.least_delay)
         return [f"rank {view.rank}: {rare}"] if rare else []
     delays = [f"rank {view.rank}: {period}"]
-    if work and work.before_input:
+    if work and work.before_input and not work.names_other:
         delays.append(f"a data loader whose {period.n} workers are too slow waits in this way")
     return delays
 

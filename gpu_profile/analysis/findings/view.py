@@ -19,6 +19,8 @@ from gpu_profile.analysis.replay.edits.causes import LEAST_SHARE
 LEAST_DELAY = 0.25
 # What happens in fewer than every other step is not part of the loop: a log, a checkpoint.
 LEAST_FREQUENCY = 0.5
+# "0.0 copies a step" tells nothing.
+LEAST_TOLD = 0.05
 # A GPU that seems idle ran the kernels that were not recorded. A finding needs idle time of 10 % of
 # the step; kernels that make up half of that may be missing.
 UNSEEN_SHARE = 0.05
@@ -83,6 +85,13 @@ class RankView:
         """
         values = self.steady(counts)
         return float(np.mean(values > 0)) if self.has_steps else float(values[0])
+
+    def tell_rare(self, counts: IntArray) -> str:
+        """How many steps have what comes too seldom for a number a step; "" for what does not."""
+        if self.mean(counts) >= LEAST_TOLD:
+            return ""
+        share = float(np.mean(self.steady(counts) > 0))
+        return f"in one of {1 / share:.0f} steps" if share else "in no steady step"
 
     def ms(self, *states: str) -> float:
         """The time in these states, in ms for one step."""

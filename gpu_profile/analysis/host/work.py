@@ -75,6 +75,16 @@ class HostWork:
         """Whether at least half of the idle time ends with a copy to the GPU, as of a new batch."""
         return self.to_device >= MOST_OF_IT * max(self.idle, 1)
 
+    @property
+    def names_other(self) -> bool:
+        """Whether a cause is named that is no data loader: a function, a collection, a compilation,
+        a sleep or files.
+        """
+        is_elsewhere = self.samples >= FEWEST_SAMPLES and not self.is_loading
+        waits = [ns for what, ns in self.waits.items() if what != QUEUE]
+        longest = max((*self.interruptions.values(), *waits), default=0)
+        return is_elsewhere or longest >= MOST_OF_IT * max(self.idle, 1)
+
     def lines(self) -> list[str]:
         """Lines of evidence; empty if the recording has no samples or waits."""
         evidence = self._list_interruptions()

@@ -172,14 +172,16 @@ class Rank:
         place = (self.rank, STREAM, call, self.process, size, 8, 2, 2)
         self.recording.add("CUPTI_ACTIVITY_KIND_MEMCPY", start, self.free, *place)
 
-    def copy(self, megabytes: float, gb_per_s: float = 50.0, pageable: bool = False) -> None:
-        """Copy to the device; from pageable memory the host waits until it is done."""
+    def copy(
+        self, megabytes: float, gb_per_s: float = 50.0, pageable: bool = False, kind: int = 1
+    ) -> None:
+        """Copy, to the device by default; with pageable memory the host waits until it is done."""
         asked, size = self.now, int(megabytes * 1e6)
         start = max(self.free + US, asked + 4 * US)
         self.free = start + int(size / gb_per_s)
         held = (self.free - asked) / US if pageable else self.launch_us
         call = self.call("cudaMemcpyAsync_v3020", held)
-        place = (self.rank, STREAM, call, self.process, size, 1, 0 if pageable else 1, 2)
+        place = (self.rank, STREAM, call, self.process, size, kind, 0 if pageable else 1, 2)
         self.recording.add("CUPTI_ACTIVITY_KIND_MEMCPY", start, self.free, *place)
 
     def item(self, pageable: bool = False) -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from gpu_profile.analysis.activity.activity import COPY_TO_HOST
 from gpu_profile.analysis.arrays.periods import find_period, find_rare, find_single
 from gpu_profile.analysis.findings.finding import Finding
 from gpu_profile.analysis.store.database import Database
@@ -153,18 +154,35 @@ def test_a_delay_in_every_nth_step_is_named_with_n(n: int, tmp_path: Path) -> No
     assert 0.35 * 100 / n < finding.at_most_ms <= 100 / n
 
 
-def test_a_wait_before_each_fourth_batch_may_be_the_loaders(tmp_path: Path) -> None:
-    """Without samples or ranges nobody can tell: the cause stays the host, the evidence says it."""
-    late = every(4, lambda rank: rank.work(100_000))
+def find_late_batches(act: Callable[[Rank], None], folder: Path) -> Finding:
+    """The finding of a training that does this before each fourth batch."""
+    late = every(4, act)
 
     def batch(rank: Rank) -> None:
         late(rank)
         rank.copy(1)
 
     training = Training(ranks=1, steps=17, after=batch, layers=20)
-    recording = training.record()
-    (finding,) = [f for f in judged(recording, tmp_path) if f.kind == "idle"]
+    (finding,) = [f for f in judged(training.record(), folder) if f.kind == "idle"]
     assert finding.cause == "host"
+    return finding
+
+
+def test_where_another_cause_is_named_the_loader_is_not(tmp_path: Path) -> None:
+    def log(rank: Rank) -> None:
+        start = rank.now
+        rank.work(100_000)
+        rank.sample(start, ENCODE, LOG, STEP)
+
+    finding = find_late_batches(log, tmp_path)
+    assert any("write_log (log.py:7)" in line for line in finding.evidence)
+    assert any("every 4th step has" in line for line in finding.evidence)
+    assert not any("workers" in line for line in finding.evidence)
+
+
+def test_a_wait_before_each_fourth_batch_may_be_the_loaders(tmp_path: Path) -> None:
+    """Without samples or ranges nobody can tell: the cause stays the host, the evidence says it."""
+    finding = find_late_batches(lambda rank: rank.work(100_000), tmp_path)
     assert "a data loader whose 4 workers are too slow waits in this way" in finding.evidence
     assert "If it loads data there: prepare batches ahead" in finding.advice
 
@@ -262,6 +280,25 @@ def test_the_copies_of_a_checkpoint_are_no_habit_of_the_loop(tmp_path: Path) -> 
 
     training = Training(ranks=1, steps=21, after=every(5, saves))
     assert judged(training.record(), tmp_path) == ()
+
+
+@pytest.mark.parametrize(
+    ("n", "said"),
+    [(10, "pageable copies device to host in one of 10 steps, 2.00 MB at 10.0 GB/s"), (99, "")],
+    ids=["in one of ten steps", "before the steady ones"],
+)
+def test_copies_of_few_steps_are_no_number_a_step(n: int, said: str, tmp_path: Path) -> None:
+    def saves(rank: Rank) -> None:
+        rank.copy(2, gb_per_s=10, pageable=True, kind=COPY_TO_HOST)
+
+    def loads(rank: Rank) -> None:
+        rank.copy(20, gb_per_s=10, pageable=True)
+
+    training = Training(ranks=1, steps=21, data=loads, after=every(n, saves))
+    (finding,) = (f for f in judged(training.record(), tmp_path) if f.kind == "pageable_copy")
+    assert finding.evidence[0].startswith("rank 0: 1.0 pageable copies a step host to device")
+    lines = [line for line in finding.evidence if "device to host" in line]
+    assert lines == ([f"rank 0: {said}"] if said else [])
 
 
 def test_a_delay_in_two_of_few_steps_is_named(tmp_path: Path) -> None:

@@ -182,8 +182,9 @@ def _list_evidence(view: View[Contention]) -> Iterator[str]:
         f"beside communication than alone, {moving:.2f} ms of it while that moves data"
     )
     for kernel in view.fact.kernels:
+        often = f"{view.mean(kernel.launches):.1f} times a step"
         yield (
-            f"rank {view.rank}: {kernel.name}, {view.mean(kernel.launches):.1f} times a step "
+            f"rank {view.rank}: {kernel.name}, {view.tell_rare(kernel.launches) or often} "
             f"beside communication: {kernel.beside / 1e3:.1f} us, alone {kernel.alone / 1e3:.1f} us"
         )
 

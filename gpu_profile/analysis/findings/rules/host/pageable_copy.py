@@ -56,7 +56,11 @@ def judge_pageable_copy(views: Sequence[View[PageableCopies]]) -> Judgement:
 
 def _list_pageable(view: View[PageableCopies]) -> list[tuple[int, CopyTime]]:
     copies = sorted(view.fact.copies.items())
-    return [(kind, copy) for (kind, pageable), copy in copies if pageable and kind in DIRECTIONS]
+    return [
+        (kind, copy)
+        for (kind, pageable), copy in copies
+        if pageable and kind in DIRECTIONS and np.any(view.steady(copy.count))
+    ]
 
 
 def _pageable_frequency(view: View[PageableCopies]) -> float:
@@ -72,10 +76,12 @@ def _pageable_ms(view: View[PageableCopies]) -> float:
 
 def _copy_line(view: RankView, kind: int, copy: CopyTime) -> str:
     count, size = view.mean(copy.count), view.mean(copy.bytes)
-    return (
-        f"rank {view.rank}: {count:.1f} pageable copies a step {DIRECTIONS[kind]}, "
-        f"{size / 1e6:.2f} MB at {copy.rate:.1f} GB/s"
-    )
+    copies = f"{count:.1f} pageable copies a step {DIRECTIONS[kind]}"
+    if rare := view.tell_rare(copy.count):
+        sizes = view.steady(copy.bytes)
+        copies = f"pageable copies {DIRECTIONS[kind]} {rare}"
+        size = float(np.mean(sizes[sizes > 0]))
+    return f"rank {view.rank}: {copies}, {size / 1e6:.2f} MB at {copy.rate:.1f} GB/s"
 
 
 def _held_lines(view: View[PageableCopies]) -> list[str]:
