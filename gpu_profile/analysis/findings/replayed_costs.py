@@ -10,7 +10,8 @@ from functools import cached_property
 import numpy as np
 
 from gpu_profile.analysis.findings.facts.rare_pauses import RareCauses
-from gpu_profile.analysis.findings.finding import SHOWN_MS, Finding, format_ranks
+from gpu_profile.analysis.findings.finding import Finding
+from gpu_profile.analysis.findings.same_losses import add_mostly_same_loss, add_same_loss
 from gpu_profile.analysis.findings.table import RULES
 from gpu_profile.analysis.multi_report.forked_copy import map_in_copies
 from gpu_profile.analysis.replay.changes import Apply, Change, combine
@@ -199,25 +200,29 @@ class _Gains:
     def tell_same_loss(self, finding: Finding, earlier: Sequence[Finding]) -> Finding | None:
         """The finding with a line of evidence if an earlier one takes most of its gain away; None
         if that one tells its loss, or is another way to win the same and much more (ALIKE). A cause
-        is told behind a bound whatever they share, for no fix takes all of a bound away.
+        is told behind a bound whatever they share, for no fix takes all of a bound away. A finding
+        that has most of its gain in common with an earlier one says so, too.
         """
-        change = _find_edit(finding)
+        change = RULES[finding.kind].edit(finding)
         if change is None or not finding.replayed_ms or finding.replayed_ms < self._least_ms:
             return finding
-        told = finding
+        told = mostly = finding
         for other in earlier:
-            first = _find_edit(other)
+            first = RULES[other.kind].edit(other)
             if first is None or not other.replayed_ms:
                 continue
-            gained = other.replayed_ms - self._find_lacking(other)
-            left = self._predict(combine((first, change))) - gained
+            both = self._predict(combine((first.apply, change.apply)))
+            left = both - (other.replayed_ms - self._find_lacking(other))
             if left >= self._least_ms:
+                if mostly is finding:
+                    alone = self._predict_change(first), self._predict_change(change)
+                    mostly = add_mostly_same_loss(finding, other, *alone, both)
                 continue
             is_less = finding.replayed_ms < ALIKE * other.replayed_ms and not finding.payers
-            told = told if told is not finding else _add_line(finding, other, max(0.0, left))
+            told = told if told is not finding else add_same_loss(finding, other, max(0.0, left))
             if not _is_cause_behind_bound(finding, other):
                 return None if is_less or _includes(other, finding) else told
-        return told
+        return mostly if told is finding else told
 
     def _predict(self, change: Apply) -> float:
         weights = change(self._replay.graph, self._weights)
@@ -229,20 +234,6 @@ def _is_cause_behind_bound(finding: Finding, other: Finding) -> bool:
     change, bound = (RULES[each.kind].edit(each) for each in (finding, other))
     is_cause = change is not None and not change.is_bound and finding.kind not in PAUSES.kinds
     return is_cause and bound is not None and bound.is_bound
-
-
-def _find_edit(finding: Finding) -> Apply | None:
-    change = RULES[finding.kind].edit(finding)
-    return change.apply if change else None
-
-
-def _add_line(finding: Finding, other: Finding, left_ms: float) -> Finding:
-    more = f"{left_ms:.2f} ms a step" if left_ms >= SHOWN_MS else "nothing"
-    line = (
-        f"the same loss as {other.kind} on {format_ranks(other.ranks)}: when that is gone, this "
-        f"gains {more} more"
-    )
-    return replace(finding, evidence=(*finding.evidence, line))
 
 
 def _sort_key(finding: Finding) -> tuple[object, ...]:
