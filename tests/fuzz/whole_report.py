@@ -7,6 +7,7 @@ import sqlite3
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import closing
+from itertools import chain
 from pathlib import Path
 
 import numpy as np
@@ -36,7 +37,7 @@ COLUMNS = {
 }
 """Columns of whole numbers, by table, that are compared with sqlite3's."""
 
-ANALYSED = (*page_analyses(1), *dict.fromkeys((*ANALYSES.values(), *OURS.values())))
+ANALYSED = (*chain(*page_analyses(1)), *dict.fromkeys((*ANALYSES.values(), *OURS.values())))
 """All that is read of one report: the parts of the page, the findings, and each table."""
 
 NO_MEMORY = "does not fit into memory"

@@ -56,16 +56,15 @@ def judge_run(
     callback_ns: int = 0,
     control_ratio: float = 0.0,
     replay: Replay | str | None = None,
-    judged: Sequence[Judgement] | None = None,
 ) -> Diagnosis:
     """Judge all ranks together. `clock_error_ns`: the residual error of the reports' clocks.
     `control_ms`: the step without the recording, 0 where it is not known, or `control_ratio` times
     the recorded one; the profiler takes `callback_ns` of each call in it. `replay`: of these, by
-    replay_parts(), and `judged`: of judge_rules(), if the caller has them.
+    replay_parts(), if the caller has it.
     """
     by_kind = _view_ranks(parts, clock_error_ns)
     views: Sequence[RankView] = next(iter(by_kind.values()))
-    judged = judge_rules(parts, clock_error_ns) if judged is None else judged
+    judged = _judge_rules(parts, by_kind)
     replay = replay_parts(parts, clock_error_ns) if replay is None else replay
     control_ms = control_ms or _take_part(replay, control_ratio)
     findings = _choose_findings(judged, by_kind, replay, control_ms)
@@ -77,7 +76,7 @@ def judge_run(
     pauses = _measure_pauses(views, replay, control_ms)
     usual_ms = control_ms if control_ratio else leave_out_rare(replay, control_ms, pauses)
     shadow = None if isinstance(replay, str) else find_shadow(replay, usual_ms, callback_ns)
-    left_out = _list_unfound(findings)
+    left_out = list_unfound(findings)
     plan = replay if isinstance(replay, str) else make_plan(replay, shadow, left_out=left_out)
     portions = {} if isinstance(replay, str) else measure_portions(RULES, by_kind, replay)
     ordered = replay_costs(findings, replay, plan, shadow, RareCauses(pauses, portions))
@@ -87,9 +86,10 @@ def judge_run(
     return diagnosis.with_texts(_hide_secrets)
 
 
-def judge_rules(parts: Sequence[DiagnosedReport], clock_error_ns: int = 0) -> list[Judgement]:
+def _judge_rules(
+    parts: Sequence[DiagnosedReport], by_kind: Mapping[str, Sequence[View[Any]]]
+) -> list[Judgement]:
     """What the rules say of all ranks together, without a replay."""
-    by_kind = _view_ranks(parts, clock_error_ns)
     views: Sequence[RankView] = next(iter(by_kind.values()))
     nothing = Judgement(unjudged=("anything: the reports hold no GPU work",))
     judged = [_judge(rule, by_kind[rule.kind]) for rule in RULES.values()] if views else [nothing]
@@ -136,7 +136,7 @@ def _take_part(replay: Replay | str, ratio: float) -> float:
     return 0.0 if isinstance(replay, str) else ratio * replay.step_ms
 
 
-def _list_unfound(findings: Sequence[Finding]) -> tuple[Change, ...]:
+def list_unfound(findings: Sequence[Finding]) -> tuple[Change, ...]:
     """The changes of what many steps have a few of, where no finding tells it: a model's own tiny
     kernels are launches as all others, the copies of a batch are few, and graphs are updated.
     """

@@ -8,7 +8,7 @@ import numpy as np
 
 from gpu_profile.analysis.activity.cached import activities_of, host_ranges_of
 from gpu_profile.analysis.activity.health import ReportHealth, report_health
-from gpu_profile.analysis.activity.states import RankStates
+from gpu_profile.analysis.activity.states import RankStates, split_exposed
 from gpu_profile.analysis.activity.steps import Steps, host_steps
 from gpu_profile.analysis.arrays.intervals import Intervals
 from gpu_profile.analysis.findings.facts.common import CommonFacts, collect_common_facts
@@ -103,17 +103,28 @@ def _put_states(ranks: Sequence[RankFacts], states: Sequence[RankStates]) -> tup
 
 
 def replay_parts(
-    parts: Sequence[DiagnosedReport], clock_error_ns: int = 0, processes: int = 1
+    parts: Sequence[DiagnosedReport],
+    clock_error_ns: int = 0,
+    processes: int = 1,
+    known: Replay | str | None = None,
 ) -> Replay | str:
     """The replay of the run, by so many processes (MOST_PROCESSES at most); or on one line why
-    nothing can be predicted.
+    nothing can be predicted. `known`: of the same graphs, if the caller has it.
     """
     ranks = [facts.common for part in parts for facts in part.ranks]
     incomplete = [rank.health for rank in ranks if rank.health.unseen_share > UNSEEN_SHARE]
     if incomplete:
         return f"rank {incomplete[0].rank} has {incomplete[0].unseen} launches without a kernel"
+    if known is not None:
+        return known
     graphs = list(chain.from_iterable(part.graphs for part in parts))
-    replay = prepare_replay(graphs, [rank.states for rank in ranks], clock_error_ns)
+    splits = split_exposed([rank.states for rank in ranks], clock_error_ns)
+    replay = prepare_replay(graphs, splits, clock_error_ns)
+    return share_replay(replay, processes)
+
+
+def share_replay(replay: Replay | str, processes: int) -> Replay | str:
+    """The replay by so many processes, MOST_PROCESSES at most."""
     if isinstance(replay, str):
         return replay
     return replace(replay, processes=min(processes, MOST_PROCESSES))

@@ -5,7 +5,6 @@ A finding that costs less than LEAST_SHARE of the step is left out.
 
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import cached_property
 
 import numpy as np
 
@@ -18,7 +17,8 @@ from gpu_profile.analysis.replay.changes import Apply, Change, combine
 from gpu_profile.analysis.replay.edits.causes import LEAST_SHARE, LONE_PAUSES, PAUSES
 from gpu_profile.analysis.replay.plan import ALIKE, Plan
 from gpu_profile.analysis.replay.run_replay import Replay
-from gpu_profile.analysis.replay.shadow import FACTORS, Shadow, scale_host
+from gpu_profile.analysis.replay.shadow import Shadow
+from gpu_profile.analysis.replay.trials import replay_prices
 from gpu_profile.analysis.replay.weights import Weights
 
 MOST_PORTION = 4.0
@@ -154,7 +154,7 @@ class _Gains:
         """
         if not self._is_estimate(finding):
             return True
-        weights, before = self._by_price[0]
+        weights, before = replay_prices(self._replay)[0]
         changed = (change.core or change.apply)(self._replay.graph, weights)
         return before - self._replay.predict_step(changed) >= LEAST_SHARE * before
 
@@ -165,14 +165,6 @@ class _Gains:
         is_known = self._shadow is None or self._shadow.is_measured
         return RULES[finding.kind].holds_tracing_cost and not is_known
 
-    @cached_property
-    def _by_price(self) -> list[tuple[Weights, float]]:
-        """The program where the profiler costs the most and the least of FACTORS, and its step."""
-        graph, predict = self._replay.graph, self._replay.predict_step
-        recorded = Weights.of(graph)
-        scaled = [scale_host(graph, recorded, factor) for factor in sorted(FACTORS)]
-        return [(weights, predict(weights)) for weights in scaled]
-
     def _predict_range(
         self, finding: Finding, change: Change, gain: float
     ) -> tuple[float, float] | None:
@@ -181,7 +173,8 @@ class _Gains:
         if self._is_estimate(finding):
             graph, predict = self._replay.graph, self._replay.predict_step
             gains += [
-                before - predict(change.apply(graph, weights)) for weights, before in self._by_price
+                before - predict(change.apply(graph, weights))
+                for weights, before in replay_prices(self._replay)
             ]
         bounds = [max(0.0, each) for each in (gain, *gains)]
         return (min(bounds), max(bounds)) if gains else None

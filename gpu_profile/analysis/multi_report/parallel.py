@@ -124,7 +124,8 @@ def _in_processes(
         last = attempt == TRIES - 1
         for group in [[index] for index in missing] if last else [missing]:
             tasks = {index: partial(do, works[index]) for index in group}
-            pool = make_pool(min(workers, len(group)), workers, turns)
+            processes = min(workers, len(group))
+            pool = make_pool(processes, workers, make_turns(turns, processes))
             _pool_round(tasks, pool, answers, report)
     hint = "It may need more memory than there is; read it alone, or with --scheduler"
     for index in range(len(works)):
@@ -156,15 +157,24 @@ def _pool_round(
             raise
 
 
-def make_pool(processes: int, workers: int, turns: int = 0) -> ProcessPoolExecutor:
-    """A pool of so many processes, of all `workers` that share the cores. `turns` of them analyse
-    at a time; 0 for all.
-    """
-    context = make_worker_context()
-    limit = context.Semaphore(turns) if 0 < turns < processes else None
+def make_pool(processes: int, workers: int, turns: Semaphore | None = None) -> ProcessPoolExecutor:
+    """A pool of so many processes, of all `workers` that share the cores and the turns."""
     return ProcessPoolExecutor(
-        processes, mp_context=context, initializer=_start_worker, initargs=(workers, limit)
+        processes,
+        mp_context=make_worker_context(),
+        initializer=_start_worker,
+        initargs=(workers, turns),
     )
+
+
+def make_turns(count: int, processes: int) -> Semaphore | None:
+    """The turns of processes of which so many analyse at a time; None for all of them."""
+    return make_worker_context().Semaphore(count) if 0 < count < processes else None
+
+
+def choose_turns(sources: Sequence[ReportSource], beside: int = 0) -> int:
+    """How many workers, one for each report, may analyse at a time, with so many bytes beside."""
+    return fit_turns([*map(_estimate_bytes, sources)], len(sources), beside)
 
 
 def terminate_workers(*pools: ProcessPoolExecutor) -> None:
@@ -199,7 +209,8 @@ def _start_worker(workers: int, turns: Semaphore | None = None) -> None:
 
 def do_work(work: Work, forks: bool, keeps: bool = False) -> Answer:
     """Return what the report before has freed: the next one would fill only a part of its holes."""
-    return_memory()
+    if not work.is_begun:
+        return_memory()
     try:
         return work.do(forks and threads.COUNT > 1, keeps)
     finally:
@@ -241,9 +252,9 @@ def _log_answer(answer: Answer, done: int, total: int, notify: Notify) -> Answer
     return answer
 
 
-def has_core_for_each(sources: Sequence[ReportSource]) -> bool:
+def has_worker_for_each(sources: Sequence[ReportSource], spares_memory: bool) -> bool:
     """Whether each of several reports has a worker of its own."""
-    return 1 < len(sources) == _choose_workers(sources, spares_memory=False)
+    return 1 < len(sources) <= _choose_workers(sources, spares_memory)
 
 
 def _choose_workers(sources: Sequence[ReportSource], spares_memory: bool) -> int:
@@ -259,9 +270,11 @@ def fit_workers(sizes: Sequence[int]) -> int:
     return max(1, int(_choose_memory(sizes) / (_WORKER_BYTES + (_LOADED + _HELD) / 2 * max(sizes))))
 
 
-def fit_turns(sizes: Sequence[int], workers: int) -> int:
-    """How many of the workers may analyse at a time, while the others have loaded a report."""
-    loaded = workers * (_WORKER_BYTES + _LOADED * max(sizes))
+def fit_turns(sizes: Sequence[int], workers: int, beside: int = 0) -> int:
+    """How many of the workers may analyse at a time, while the others have loaded a report, and so
+    many bytes are taken beside them.
+    """
+    loaded = beside + workers * (_WORKER_BYTES + _LOADED * max(sizes))
     return max(1, int((_choose_memory(sizes) - loaded) / ((_HELD - _LOADED) * max(1, *sizes))))
 
 

@@ -22,6 +22,12 @@ def take_turn() -> None:
         _has_turn = _turns.acquire()
 
 
+def spare_memory() -> None:
+    """Return what loading has freed, for what needs no turn, where workers take turns."""
+    if _turns:
+        return_memory()
+
+
 def end_turn() -> None:
     """Let another worker analyse, after what this one has freed is returned."""
     global _has_turn

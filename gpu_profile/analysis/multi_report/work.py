@@ -1,7 +1,7 @@
 """The task of reading one report, in this process, in a pool, or on a Dask worker."""
 
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from functools import partial
@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 from gpu_profile.analysis.kineto.source import describe_source
 from gpu_profile.analysis.multi_report.forked_copy import CAN_FORK, ForkedCopy
-from gpu_profile.analysis.multi_report.turns import take_turn
+from gpu_profile.analysis.multi_report.turns import spare_memory, take_turn
 from gpu_profile.analysis.store.database import Database
 from gpu_profile.analysis.store.files.gzip_file import MOST_BYTES
 from gpu_profile.analysis.store.files.open_report import open_report
@@ -58,36 +58,44 @@ class ReportSource:
 
 @dataclass(frozen=True)
 class Work:
-    """The task of analysing one report; picklable."""
+    """The task of analysing one report; picklable. `is_light`: it needs no turn."""
 
     source: ReportSource
     analyses: tuple[Analysis, ...]
+    is_light: bool = False
+
+    @property
+    def is_begun(self) -> bool:
+        """Whether an earlier work of this process has kept the report open."""
+        return self.source.place in _kept
 
     def do(self, forks: bool = False, keeps: bool = False) -> Answer:
         """The partial of every analysis, with the report opened once; an error is returned, not
-        raised. `forks`: an analysis that takes long has a process of its own. `keeps`: the report
-        stays open for the next work of this process.
+        raised. `forks`: a copy of this process does the analyses that take long. `keeps`: the
+        report stays open for the next work of this process.
         """
         collect = partial(self._partials, forks=forks and CAN_FORK)
         return read_one(self.source.place, collect, self.source.most_bytes, keeps)
 
     def _partials(self, database: Database, forks: bool) -> Partials:
         self.analyses[0].loads(database, self.source.scope)
-        take_turn()
+        if self.is_light:
+            spare_memory()
+        else:
+            take_turn()
         # The first one loads what the others read too.
         found = {0: self._collect(0, database)}
-        copies = {
-            index: ForkedCopy(partial(self._collect_in_copy, index, database))
-            for index, analysis in enumerate(self.analyses[1:], 1)
-            if forks and analysis.takes_long and database.can_fork
-        }
+        long = [index for index, each in enumerate(self.analyses) if index and each.takes_long]
+        beside = long if forks and database.can_fork else []
+        copy = ForkedCopy(partial(self._collect_in_copy, beside, database)) if beside else None
         for index in range(1, len(self.analyses)):
-            if index not in copies:
+            if index not in beside:
                 found[index] = self._collect(index, database)
         notes = {*database.notes}
-        for index, copy in copies.items():
-            found[index], of_copy = copy.result()
-            notes.update(of_copy)
+        if copy:
+            of_copy, notes_of_copy = copy.result()
+            found.update(of_copy)
+            notes.update(notes_of_copy)
         partials = Partials(found[index] for index in range(len(self.analyses)))
         partials.notes = (*sorted(notes), *describe_source(database))
         return partials
@@ -95,9 +103,11 @@ class Work:
     def _collect(self, index: int, database: Database) -> object:
         return self.analyses[index].partial(database, self.source.scope)
 
-    def _collect_in_copy(self, index: int, database: Database) -> tuple[object, tuple[str, ...]]:
+    def _collect_in_copy(
+        self, indexes: Sequence[int], database: Database
+    ) -> tuple[dict[int, object], tuple[str, ...]]:
         database.reopen()
-        return self._collect(index, database), database.notes
+        return {index: self._collect(index, database) for index in indexes}, database.notes
 
 
 def read_one(

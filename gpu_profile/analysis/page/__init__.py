@@ -3,19 +3,21 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import NamedTuple
 
+from gpu_profile.analysis.activity.cached import states_of
 from gpu_profile.analysis.activity.load.kept_columns import keep_activities
-from gpu_profile.analysis.activity.states import RankStates
-from gpu_profile.analysis.findings.diagnose import judge_rules, judge_run
+from gpu_profile.analysis.activity.states import RankStates, split_exposed
+from gpu_profile.analysis.findings.diagnose import judge_run
 from gpu_profile.analysis.findings.diagnosed_report import (
     DiagnosedReport,
     collect_lean_facts,
     join_facts,
-    replay_parts,
 )
 from gpu_profile.analysis.findings.diagnosis import Diagnosis
+from gpu_profile.analysis.findings.replay_ahead import ReplayAhead, choose_replay, replay_ahead
 from gpu_profile.analysis.host.samples import HostSamples
 from gpu_profile.analysis.modules.module_kernels import ModuleKernel
 from gpu_profile.analysis.multi_report.forked_copy import CAN_FORK, ForkedCopy
@@ -42,7 +44,7 @@ from gpu_profile.analysis.page.sections.report_facts import PageReport, report_f
 from gpu_profile.analysis.page.timeline_data import Edges, timeline_data, waits_of
 from gpu_profile.analysis.replay.collect import collect_graphs
 from gpu_profile.analysis.replay.rank.rank_graph import NoGraph, RankGraph
-from gpu_profile.analysis.replay.run_replay import Replay
+from gpu_profile.analysis.replay.run_replay import Replay, prepare_replay
 from gpu_profile.analysis.scrub.redactor import Redactor
 from gpu_profile.analysis.store.database import Database
 from gpu_profile.analysis.tables.analysis import Analysis, Scope
@@ -56,23 +58,25 @@ from gpu_profile.table import Column, Table
 EVENTS, BINS, WAITS = 1_000_000, 130_000, 100_000
 Judge = Callable[[], Diagnosis]
 _BESIDE = ("graphs", "findings")
-"""Collected by copies of a report's worker: together they take longer than all tables."""
+"""Collected by a copy of a report's worker: these beside the states, those beside all tables."""
+_TABLES = tuple(dict.fromkeys((*SHOWN, *(table for table, _ in FOLDED))))
 
 
 class _Parts(NamedTuple):
-    """What is read of a report for the page alone, in the order of reading, before the tables."""
+    """What is read of a report for the page alone: first what the replay needs."""
 
     states: list[RankStates]
     graphs: tuple[RankGraph | NoGraph, ...]
+    facts: PageReport
     findings: DiagnosedReport
     pictures: list[RankPicture]
-    facts: PageReport
     host: list[HostSamples]
     counters: GpuCounters
     modules: list[ModuleKernel]
 
 
-_PAGE_PARTS = len(_Parts._fields)
+_FIRST = 2
+"""How many of them the replay needs."""
 
 
 def write_page(
@@ -98,12 +102,14 @@ def write_page(
     cannot be read is named by `notify` and on the page; if nothing can, its error is raised.
     """
     readers, redactor = readers or Readers(), redactor or Redactor()
-    answers = readers.read_again(sources, page_analyses(len(sources)), notify)
-    read = [_Parts(*answer[:_PAGE_PARTS]) for answer in answers if isinstance(answer, list)]
+    first, others = page_analyses(len(sources))
+    replay_first = partial(_replay_first, clock_error_ns=clock_error_ns, control=control)
+    answers, ahead = readers.read_again(sources, first, others, notify, replay_first)
+    analyses = [*first, *others]
+    read = [_pick_parts(analyses, answer) for answer in answers if isinstance(answer, Partials)]
     parts = [join_facts(part.findings, part.graphs, part.states) for part in read]
-    processes = count_cores() if readers.has_workers else 1
-    replay, judged = _start_judging(parts, clock_error_ns, control, processes)
-    tables, refused = _tables(sources, answers, notify)
+    replay, judged = _start_judging(parts, clock_error_ns, control, ahead)
+    tables, refused = _tables(sources, analyses, answers, notify)
     windows = next((source.scope.edges for source in sources if source.scope.edges), ())
     data = _page_data(read, tables, clock_error_ns, replay, redactor, windows)
     diagnosis = judged().with_cost(cost)
@@ -115,22 +121,36 @@ def write_page(
     return _summarise_page(output, data, len(diagnosis.findings), len(html))
 
 
+def _replay_first(
+    answers: Sequence[Answer], clock_error_ns: int, control: tuple[float, int, float]
+) -> ReplayAhead:
+    """The replay of the reports, of which workers have read what it needs."""
+    read = [answer for answer in answers if isinstance(answer, Partials)]
+    # The tables and the findings read these splits, too: they are computed once for each state.
+    splits = split_exposed(list(chain(*(states for _, states, *_ in read))), clock_error_ns)
+    graphs = list(chain(*(graphs for _, _, graphs, *_ in read)))
+    replay = prepare_replay(graphs, splits, clock_error_ns)
+    return replay_ahead(replay, len(read), control, count_cores())
+
+
+def _pick_parts(analyses: Sequence[Analysis], answer: Partials) -> _Parts:
+    by_name = {analysis.name: part for analysis, part in zip(analyses, answer, strict=True)}
+    return _Parts(*(by_name[name] for name in _Parts._fields))
+
+
 def _start_judging(
     parts: Sequence[DiagnosedReport],
     clock_error_ns: int,
     control: tuple[float, int, float],
-    processes: int,
+    ahead: ReplayAhead | None,
 ) -> tuple[Replay | str, Judge]:
-    """The replay, and what returns the diagnosis. With several processes the rules are judged
-    beside the replay, and the rest beside the other parts of the page, which take as long.
+    """The replay, and what returns the diagnosis: where workers have read, a copy judges beside
+    the other parts of the page, which take as long.
     """
-    if not parts or processes < 2 or not CAN_FORK:
-        replay = replay_parts(parts, clock_error_ns) if parts else ""
-        return replay, partial(judge_run, parts, clock_error_ns, *control, replay)
-    rules = ForkedCopy(partial(judge_rules, parts, clock_error_ns))
-    replay = replay_parts(parts, clock_error_ns, processes)
-    judge = partial(judge_run, parts, clock_error_ns, *control, replay, rules.result())
-    return replay, ForkedCopy(judge).result
+    processes = count_cores() if ahead else 1
+    replay = choose_replay(parts, clock_error_ns, processes, ahead) if parts else ""
+    judge = partial(judge_run, parts, clock_error_ns, *control, replay)
+    return replay, ForkedCopy(judge).result if processes > 1 and parts and CAN_FORK else judge
 
 
 def _page_data(
@@ -163,27 +183,29 @@ def _page_data(
 
 
 def _tables(
-    sources: Sequence[ReportSource], answers: Sequence[Answer], notify: Notify
+    sources: Sequence[ReportSource],
+    analyses: Sequence[Analysis],
+    answers: Sequence[Answer],
+    notify: Notify,
 ) -> tuple[Mapping[str, Table], list[GpuProfileError]]:
     """The tables of the reports that were read, and the errors of the others."""
-    tabled = list(dict.fromkeys((*SHOWN, *(name for name, _ in FOLDED))))
-    parts = [Partials(a[_PAGE_PARTS:]) if isinstance(a, Partials) else a for a in answers]
-    analysed = merge_answers(sources, tabled, parts)
+    analysed = merge_answers(sources, analyses, answers)
     refused = [error for _, error in analysed.refused]
     tell_omissions(refused, len(sources), len(sources) - len(refused), notify)
     return analysed.tables, refused
 
 
-def page_analyses(reports: int) -> list[Analysis]:
-    """What is read of each report: the timeline, the parts of findings and facts, the tables."""
+def page_analyses(reports: int) -> tuple[list[Analysis], list[Analysis]]:
+    """What is read of each report: first what the replay needs, with the tables that are made of
+    it; then the other parts of the page, and the other tables.
+    """
     budget = budget_of(reports, EVENTS, BINS)
     parts: dict[str, Callable[[Database, Scope], object]] = {
-        # The first one has what the others share, so that a forked copy has it too.
-        "states": keep_activities,
+        "states": states_of,
         "graphs": collect_graphs,
+        "facts": report_facts,
         "findings": collect_lean_facts,
         "pictures": partial(all_pictures, budget=budget),
-        "facts": report_facts,
         "host": flame_part,
         "counters": counters_part,
         "modules": modules_part,
@@ -192,7 +214,12 @@ def page_analyses(reports: int) -> list[Analysis]:
         Analysis(name, parts[name], _no_table, takes_long=name in _BESIDE)
         for name in _Parts._fields
     ]
-    return [*of_page, *dict.fromkeys((*SHOWN, *(name for name, _ in FOLDED)))]
+    # A state is sent once: two works would send two copies of it.
+    of_states = [table for table in _TABLES if table.partial is states_of]
+    others = [table for table in _TABLES if table not in of_states]
+    # The first one has what the others share, so that a forked copy has it too.
+    loaded = Analysis("activities", keep_activities, _no_table)
+    return [loaded, *of_page[:_FIRST], *of_states], [*of_page[_FIRST:], *others]
 
 
 def _no_table(_parts: Sequence[object]) -> Table:

@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from gpu_profile.analysis.arrays.memo import once_each
 from gpu_profile.analysis.replay.as_others import (
     list_comparable_ranks,
     speed_up_gpu,
@@ -191,11 +192,12 @@ def _list_rank_changes(graph: RunGraph) -> Iterator[Change]:
     yield UNEQUAL_COMPUTE
 
 
+@once_each
 def make_plan(
     replay: Replay,
     shadow: Shadow | None = None,
     most: int = MOST_ITEMS,
-    left_out: Sequence[Change] = (),
+    left_out: tuple[Change, ...] = (),
 ) -> Plan:
     """Take the best change, then the best of what is left with it done, up to `most`, but those
     that are `left_out`.

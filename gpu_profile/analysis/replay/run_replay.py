@@ -8,13 +8,13 @@ import numpy as np
 
 from gpu_profile.analysis.activity.activity import COMMUNICATION
 from gpu_profile.analysis.activity.common_steps import common_steps, warm_up
-from gpu_profile.analysis.activity.states import RankSplit, RankStates, split_exposed
 from gpu_profile.analysis.arrays.types import IntArray
 from gpu_profile.analysis.replay.rank.rank_graph import NoGraph, RankGraph, cut_steps
 from gpu_profile.analysis.replay.rank.typical_steps import choose_steps, typical_step
 from gpu_profile.analysis.replay.rank.window import LEAST_STEPS, MOST_RANKS
 from gpu_profile.analysis.replay.run.choose_ranks import LEAST_RANKS, choose_ranks
 from gpu_profile.analysis.replay.run.join import join_graphs
+from gpu_profile.analysis.replay.run.matched_ranks import MatchedRank
 from gpu_profile.analysis.replay.run.run_graph import RunGraph
 from gpu_profile.analysis.replay.simulate import simulate
 from gpu_profile.analysis.replay.step_times import SelfTest, measure_steps, test_replay
@@ -59,17 +59,17 @@ class Replay:
 
 
 def prepare_replay(
-    graphs: Sequence[RankGraph | NoGraph], states: Sequence[RankStates], clock_error_ns: int = 0
+    graphs: Sequence[RankGraph | NoGraph], ranks: Sequence[MatchedRank], clock_error_ns: int = 0
 ) -> Replay | str:
     """The replay of the ranks with steps; or on one line why nothing can be predicted.
 
-    `graphs` and `states` are of the same ranks, in any order.
+    `graphs` are of the same ranks, in any order.
     """
     graph_of = {(rank_graph.rank, rank_graph.device): rank_graph for rank_graph in graphs}
-    splits = [split for split in split_exposed(states, clock_error_ns) if len(split.states.steps)]
+    splits = [rank for rank in ranks if len(rank.states.steps)]
     if not splits:
         return "no steps were found"
-    ordered = [graph_of[split.rank, split.states.device] for split in splits]
+    ordered = [graph_of[split.states.rank, split.states.device] for split in splits]
     for rank_graph in ordered:
         if isinstance(rank_graph, NoGraph):
             return f"rank {rank_graph.rank}: {rank_graph.why}"
@@ -106,7 +106,7 @@ class _CommonSteps:
 
 
 def _find_common_steps(
-    graphs: Sequence[RankGraph], splits: Sequence[RankSplit]
+    graphs: Sequence[RankGraph], splits: Sequence[MatchedRank]
 ) -> _CommonSteps | str:
     """The steady steps that all windows have."""
     steps = [split.states.steps for split in splits]

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from gpu_profile.analysis.arrays.memo import once_each
 from gpu_profile.analysis.replay.changes import find_edges
 from gpu_profile.analysis.replay.driver_work import Scale, scale_allocations, scale_staged_copies
 from gpu_profile.analysis.replay.edits.calls import remove_pauses
@@ -69,6 +70,7 @@ class Shadow:
     callback_ms: float = 0.0
 
 
+@once_each
 def find_shadow(replay: Replay, control_ms: float, callback_ns: int = 0) -> Shadow | None:
     """What the profiler added, by the control, or without one (0) by its usual price; None where
     another profiler recorded. `callback_ns`: what it still takes of each call in the control.
@@ -82,8 +84,7 @@ def find_shadow(replay: Replay, control_ms: float, callback_ns: int = 0) -> Shad
 def _drop_callbacks(replay: Replay, shadow: Shadow, callback_ns: int) -> Shadow:
     weights = drop_callbacks(replay.graph, shadow.weights, callback_ns)
     step_ms = replay.predict_step(weights)
-    callback_ms = shadow.step_ms - step_ms
-    return replace(shadow, step_ms=step_ms, weights=weights, callback_ms=callback_ms)
+    return replace(shadow, step_ms=step_ms, weights=weights, callback_ms=shadow.step_ms - step_ms)
 
 
 def _is_calibrated(replay: Replay) -> bool:
@@ -214,7 +215,6 @@ def _leave_pauses(replay: Replay, control_ms: float, least_ms: float) -> Shadow 
     the control is longer than a step without any, a part of them is left.
     """
     graph, weights = replay.graph, Weights.of(replay.graph)
-
     if not _has_pauses(replay, scale_host(graph, weights, LEAST_FACTOR), least_ms):
         return None
 

@@ -61,8 +61,9 @@ class Analysis:
     merge([partial(report)]) is the table of one report; merge([]) has no rows. `by` are the
     supported groupings (Scope.by) besides "". `doc` says what the table shows, on one line.
     `is_of_part`: it needs Scope.between. `claims`: "measured" for counts and sums of what was
-    recorded, otherwise "derived: " and what is. `takes_long`: a process of its own computes it
-    where a core is free. `loads` of the first analysis is called before: it keeps what it reads.
+    recorded, otherwise "derived: " and what is. `takes_long`: a copy of the process that reads
+    computes it where a core is free. `loads` of the first analysis is called before: it keeps what
+    it reads.
     """
 
     name: str

@@ -1,15 +1,15 @@
 """Open the reports of one run together: their ranks, clocks and windows."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from gpu_profile.analysis.multi_report.omissions import readable, tell_notes_once
 from gpu_profile.analysis.multi_report.one_run import find_contradiction
 from gpu_profile.analysis.multi_report.parallel import collect_partials
-from gpu_profile.analysis.multi_report.readers import Readers
+from gpu_profile.analysis.multi_report.readers import Readers, Used
 from gpu_profile.analysis.multi_report.survey import SURVEY, SURVEY_ALONE, ReportSet, run_of
-from gpu_profile.analysis.multi_report.work import Notify, Partials, ReportSource
+from gpu_profile.analysis.multi_report.work import Answer, Notify, Partials, ReportSource
 from gpu_profile.analysis.tables.analysis import Analysis
 from gpu_profile.errors import ReportError
 
@@ -48,6 +48,22 @@ class Reading:
             spares_memory=True,
             notify=self.notify,
         )
+        return self._keep_readable(answers)
+
+    def of_both(
+        self,
+        readers: Readers,
+        first: Sequence[Analysis],
+        others: Sequence[Analysis],
+        use_first: Callable[[Sequence[Answer]], Used],
+    ) -> tuple[list[list[Any]], Used | None]:
+        """Return the results of `first` and `others`, as of(), and what Readers.read_again() does
+        besides.
+        """
+        answers, used = readers.read_again(self.sources, first, others, self.notify, use_first)
+        return self._keep_readable(answers), used
+
+    def _keep_readable(self, answers: Sequence[Answer]) -> list[list[Any]]:
         read = readable(
             self.sources, answers, self.notify, count=self.count, complete=self.complete
         )

@@ -2,14 +2,22 @@
 
 import json
 from dataclasses import asdict, replace
+from functools import partial
 from pathlib import Path
 
 from gpu_profile.analysis.findings import diagnose as findings
-from gpu_profile.analysis.findings.diagnosed_report import replay_parts
 from gpu_profile.analysis.findings.diagnosis import Diagnosis
+from gpu_profile.analysis.findings.replay_ahead import (
+    FIRST,
+    REST,
+    choose_replay,
+    join_answer,
+    replay_parts_ahead,
+)
 from gpu_profile.analysis.findings.requests.join import judge_requests
 from gpu_profile.analysis.findings.requests.log import read_request_log
 from gpu_profile.analysis.multi_report.parallel import count_cores
+from gpu_profile.analysis.multi_report.readers import Readers
 from gpu_profile.cli.flags import load_settings
 from gpu_profile.cli.options.reading import DiagnoseOptions
 from gpu_profile.cli.options.shared import AnswerOptions
@@ -49,12 +57,23 @@ def _write_and_judge(choice: ReportChoice, settings: Settings, page: Path) -> Di
 
 
 def _judge(choice: ReportChoice, settings: Settings) -> Diagnosis:
-    read = open_reading(choice, settings)
-    parts = [answer[0] for answer in read.of([findings.FINDINGS])]
     run = record.load_run(Path(choice.run))
-    error_ns = read.run.alignment.residual_ns or 0
-    diagnosis = findings.judge_run(parts, error_ns, *baseline.find_plain_step(run))
+    diagnosis = _judge_reports(choice, settings, baseline.find_plain_step(run))
     return diagnosis.with_cost(baseline.describe_cost(run.baseline))
+
+
+def _judge_reports(
+    choice: ReportChoice, settings: Settings, control: tuple[float, int, float]
+) -> Diagnosis:
+    readers = Readers(scheduler=choice.scheduler, spares_memory=True)
+    read = open_reading(choice, settings, readers=readers)
+    error_ns = read.run.alignment.residual_ns or 0
+    replay_first = partial(replay_parts_ahead, clock_error_ns=error_ns, control=control)
+    answers, ahead = read.of_both(readers, FIRST, REST, replay_first)
+    parts = [join_answer(answer) for answer in answers]
+    # Half of the cores: copies compute some things anew.
+    replay = choose_replay(parts, error_ns, count_cores() // 2, ahead)
+    return findings.judge_run(parts, error_ns, *control, replay)
 
 
 def _lines(diagnosis: Diagnosis, control: tuple[str, ...], page: Path | None) -> list[str]:
@@ -85,12 +104,8 @@ def diagnose(options: DiagnoseOptions) -> None:
     settings = load_settings(options)
     log = read_request_log(Path(options.requests)) if options.requests else None
     choice = ReportChoice.from_options(options)
-    read = open_reading(choice, settings)
-    parts = [answer[0] for answer in read.of([findings.FINDINGS])]
-    error_ns = read.run.alignment.residual_ns or 0
     control = find_control(choice, settings, options.control_ms)
-    replay = replay_parts(parts, error_ns, count_cores() // 2)  # copies compute some things anew
-    diagnosis = findings.judge_run(parts, error_ns, *control, replay)
+    diagnosis = _judge_reports(choice, settings, control)
     diagnosis = diagnosis.with_cost(describe_tracing_cost(choice, settings))
     if log:
         requests = judge_requests(log, diagnosis.overview.iterations)

@@ -89,8 +89,14 @@ def _find_long_pause(activity: Activity) -> int:
 
 def _list_pauses(activity: Activity) -> IntArray:
     """The times between the launches of each thread."""
-    calls, pauses = activity.calls, [np.empty(0, np.int64)]
-    for thread in activity.launching:
-        rows = np.flatnonzero(activity.asked & (calls.thread == thread))
-        pauses.append(calls.start[rows[1:]] - calls.end[rows[:-1]])
-    return np.concatenate(pauses)
+    pauses = [_list_pauses_of(activity, thread) for thread in activity.launching]
+    return pauses[0] if len(pauses) == 1 else np.concatenate([np.empty(0, np.int64), *pauses])
+
+
+def _list_pauses_of(activity: Activity, thread: int) -> IntArray:
+    """Workers that wait for their turn do this all at a time, so it takes little memory."""
+    calls = activity.calls
+    launches = activity.asked & (calls.thread == thread)
+    pause: IntArray = calls.start[launches][1:]
+    pause -= calls.end[launches][:-1]
+    return pause

@@ -1,9 +1,7 @@
 """The columns that many analyses of a report read, decoded once and kept."""
 
-from gpu_profile.analysis.activity.cached import activities_of, states_of
-from gpu_profile.analysis.activity.idle.gaps import find_gaps
+from gpu_profile.analysis.activity.cached import activities_of
 from gpu_profile.analysis.activity.load.operations import BLOCK, COMMON, GRID, KERNEL_COLUMNS
-from gpu_profile.analysis.activity.states import RankStates
 from gpu_profile.analysis.store.database import Database
 from gpu_profile.analysis.store.schema import KERNEL, MEMCPY, MEMSET, RUNTIME
 from gpu_profile.analysis.tables.analysis import Scope
@@ -28,15 +26,9 @@ def keep_columns(database: Database, _scope: Scope) -> None:
         database.keep(table, *columns)
 
 
-def keep_activities(database: Database, scope: Scope) -> list[RankStates]:
-    """The states of each rank. Its activity and gaps are kept, too, and the columns that nothing
-    else reads are freed.
-    """
+def keep_activities(database: Database, scope: Scope) -> None:
+    """Keep the activity of each rank, and free the columns that nothing else reads."""
     keep_columns(database, scope)
-    activities = activities_of(database, scope)
+    activities_of(database, scope)
     for table, columns in _ONCE.items():
         database.forget(table, *columns)
-    states = states_of(database, scope)
-    for activity in activities:
-        find_gaps(activity)
-    return states

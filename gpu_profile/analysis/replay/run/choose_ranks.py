@@ -10,15 +10,15 @@ from collections.abc import Iterator, Mapping, Sequence
 import numpy as np
 
 from gpu_profile.analysis.activity.comm.match_calls import pair_messages
-from gpu_profile.analysis.activity.states import RankSplit
 from gpu_profile.analysis.arrays.types import IntArray
+from gpu_profile.analysis.replay.run.matched_ranks import MatchedRank
 
 LEAST_RANKS = 4  # two late ones (LATE_PART) and two others
 LATE_PART = 2
 """One in so many of the replayed ranks is there because it is late."""
 
 
-def choose_ranks(splits: Sequence[RankSplit], most: int, clock_error_ns: int = 0) -> list[int]:
+def choose_ranks(splits: Sequence[MatchedRank], most: int, clock_error_ns: int = 0) -> list[int]:
     """The places in `splits` of at most `most` ranks, in order.
 
     Half of them are those that wait least for others, so the latest ones and those that come next,
@@ -48,14 +48,16 @@ def _order_groups(groups: Sequence[list[int]], most: int) -> Iterator[list[int]]
     yield from (others[place] for place in places)
 
 
-def _sum_waits(split: RankSplit) -> int:
+def _sum_waits(split: MatchedRank) -> int:
     """How long the rank waits for the last one in all collectives (ns)."""
     matched = split.arrivals.matched
     start = split.states.collectives.start[matched]
     return int(np.maximum(split.arrivals.last[matched] - start, 0).sum())
 
 
-def _join_partners(splits: Sequence[RankSplit], most: int, clock_error_ns: int) -> list[list[int]]:
+def _join_partners(
+    splits: Sequence[MatchedRank], most: int, clock_error_ns: int
+) -> list[list[int]]:
     """All ranks in groups of at most `most`: those that meet most often first."""
     group_of = [[rank] for rank in range(len(splits))]
     for members in _list_partners(splits, clock_error_ns):
@@ -66,7 +68,7 @@ def _join_partners(splits: Sequence[RankSplit], most: int, clock_error_ns: int) 
     return [group for rank, group in enumerate(group_of) if group[0] == rank]
 
 
-def _list_partners(splits: Sequence[RankSplit], clock_error_ns: int) -> list[list[int]]:
+def _list_partners(splits: Sequence[MatchedRank], clock_error_ns: int) -> list[list[int]]:
     """Ranks that send each other messages, then members of a communicator; by number of meetings.
 
     Of a collective the last arrival is known where members are left out, of a message it is not.

@@ -20,6 +20,7 @@ from gpu_profile.analysis.multi_report.parallel import (
     fit_turns,
     fit_workers,
     make_pool,
+    make_turns,
 )
 from gpu_profile.analysis.multi_report.work import ReportSource, Work
 from gpu_profile.analysis.store.database import Database
@@ -91,6 +92,10 @@ def test_memory_bounds_the_workers_of_large_reports(
     assert fit_turns(sizes, workers) == turns
 
 
+def test_what_is_held_beside_the_workers_leaves_fewer_turns() -> None:
+    assert fit_turns([198_000_000] * 8, 8, beside=80_000_000) == 4
+
+
 def wait_for_the_others(_database: Database, scope: Scope) -> None:
     """End when four workers have loaded; the scope says where they note it."""
     Path(scope.by, f"{os.getpid()}.loaded").touch()
@@ -110,7 +115,7 @@ def mark_turn(_database: Database, scope: Scope) -> int:
 def test_all_workers_load_at_a_time_and_one_analyses(tmp_path: Path) -> None:
     analysis = Analysis("turns", mark_turn, listed, loads=wait_for_the_others)
     sources = [ReportSource(source.place, Scope(by=str(tmp_path))) for source in FOUR]
-    with make_pool(len(FOUR), len(FOUR), 1) as pool:
+    with make_pool(len(FOUR), len(FOUR), make_turns(1, len(FOUR))) as pool:
         futures = [pool.submit(do_work, Work(source, (analysis,)), False) for source in sources]
         assert [future.result() for future in futures] == [[1]] * len(FOUR)
 

@@ -1,0 +1,82 @@
+"""The replay of a run and its plan, made while workers still read the rest of the reports."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from gpu_profile.analysis.findings.diagnose import list_unfound
+from gpu_profile.analysis.findings.diagnosed_report import (
+    DiagnosedReport,
+    collect_rule_facts,
+    replay_parts,
+    share_replay,
+)
+from gpu_profile.analysis.multi_report.parallel import count_cores
+from gpu_profile.analysis.multi_report.work import Answer, Partials
+from gpu_profile.analysis.replay.collect import ReplayPart, collect_replay, join_parts
+from gpu_profile.analysis.replay.plan import make_plan
+from gpu_profile.analysis.replay.run_replay import Replay
+from gpu_profile.analysis.replay.shadow import find_shadow
+from gpu_profile.analysis.replay.trials import replay_prices
+from gpu_profile.analysis.tables.analysis import Analysis
+from gpu_profile.table import Table
+
+
+def _no_table(_parts: Sequence[object]) -> Table:
+    return Table("", (), ())
+
+
+FIRST = (Analysis("replay", collect_replay, _no_table),)
+REST = (Analysis("facts", collect_rule_facts, _no_table),)
+"""What diagnose reads of each report: FIRST for the replay, and in turns what the rules need."""
+
+
+@dataclass(frozen=True, eq=False)
+class ReplayAhead:
+    """The replay of so many `reports`. Its shadow and plan are kept, as judge_run() asks for them
+    where no finding and no rare pause changes them.
+    """
+
+    replay: Replay | str
+    reports: int
+
+
+def replay_ahead(
+    replay: Replay | str, reports: int, control: tuple[float, int, float], processes: int = 1
+) -> ReplayAhead:
+    """The replay with what judge_run() will ask. `control`: as of judge_run(), from control_ms."""
+    replay = share_replay(replay, processes)
+    if not isinstance(replay, str):
+        control_ms, callback_ns, ratio = control
+        shadow = find_shadow(replay, control_ms or ratio * replay.step_ms, callback_ns)
+        make_plan(replay, shadow, left_out=list_unfound(()))
+        if shadow is None or not shadow.is_measured:
+            replay_prices(replay)
+    return ReplayAhead(replay, reports)
+
+
+def replay_parts_ahead(
+    answers: Sequence[Answer], clock_error_ns: int, control: tuple[float, int, float]
+) -> ReplayAhead:
+    """The replay of the reports of which FIRST is read. Copies compute some things anew."""
+    parts = [answer[0] for answer in answers if isinstance(answer, Partials)]
+    replay = join_parts(parts, clock_error_ns)
+    return replay_ahead(replay, len(parts), control, count_cores() // 2)
+
+
+def join_answer(answer: Sequence[Any]) -> DiagnosedReport:
+    """The facts of a report of which FIRST and REST are read."""
+    part: ReplayPart = answer[0]
+    facts: DiagnosedReport = answer[1]
+    return replace(facts, graphs=part.graphs)
+
+
+def choose_replay(
+    parts: Sequence[DiagnosedReport], clock_error_ns: int, processes: int, ahead: ReplayAhead | None
+) -> Replay | str:
+    """The replay that was made ahead, where it is of the same reports; else that of replay_parts().
+
+    A report whose first part was read may be damaged in the rest.
+    """
+    known = ahead.replay if ahead and ahead.reports == len(parts) else None
+    return replay_parts(parts, clock_error_ns, processes, known)
