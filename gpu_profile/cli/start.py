@@ -8,6 +8,7 @@ import io
 import os
 import sys
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import NoReturn
 
@@ -26,7 +27,9 @@ def main() -> None:
 def _prepare_workers(words: Sequence[str]) -> None:
     """Start the server of the workers where the words tell that several reports will be read.
 
-    It loads our modules while this process loads Invoke, which takes 0.2 s, and then ours too.
+    It loads our modules while this process loads Invoke, which takes 0.2 s, and then ours too. A
+    server that cannot start, such as in a TMPDIR too long for a socket, is no fault of words that
+    are not parsed yet: a verb that needs it starts it again.
     """
     words = words[: words.index("--")] if "--" in words else words
     reports = sum(word.split("=")[0] == "--report" for word in words)
@@ -34,7 +37,8 @@ def _prepare_workers(words: Sequence[str]) -> None:
     if (reports > 1 or reads_run) and not {"--help", "-h", "--scheduler"} & {*words}:
         from gpu_profile.analysis.multi_report import worker_server  # only for these
 
-        worker_server.prepare_workers()
+        with suppress(OSError):
+            worker_server.prepare_workers()
 
 
 def _run(program: Callable[[], object]) -> NoReturn:

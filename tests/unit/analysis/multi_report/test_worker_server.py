@@ -1,7 +1,9 @@
 """The server of the workers starts before Invoke and numpy are imported: all load at once."""
 
+import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -43,6 +45,17 @@ def test_the_server_starts_before_invoke_and_numpy(
         [sys.executable, "-c", _PREPARED, *words], check=True, capture_output=True, text=True
     )
     assert done.stdout == f"{is_started}\n"
+
+
+def test_words_are_parsed_where_the_server_cannot_start(tmp_path: Path) -> None:
+    folder = tmp_path / ("a" * 60) / ("b" * 60)
+    folder.mkdir(parents=True)
+    words = ("diagnos", "--report", "a.sqlite", "--report", "b.sqlite")
+    env = {**os.environ, "TMPDIR": str(folder)}  # a socket's path has 107 letters at most
+    done = subprocess.run(
+        [sys.executable, "-c", _PREPARED, *words], capture_output=True, text=True, env=env
+    )
+    assert (done.stdout, done.stderr) == ("False\n", "")
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="/proc tells which signals are blocked")
