@@ -139,8 +139,10 @@ class Program:
             signal.signal(number, self._on_signal)
 
     def _on_signal(self, signum: int, _frame: object) -> None:
-        self.signum = signum
-        if self.child is not None and self.child.poll() is None:
+        # One signal only: a second one has mpirun abort its ranks.
+        if self.child is None:
+            self.signum = signum
+        elif self.child.poll() is None:
             self.child.send_signal(signum)
 
     def run(self, argv: Sequence[str], env: Mapping[str, str]) -> int:
