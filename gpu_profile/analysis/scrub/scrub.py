@@ -162,7 +162,7 @@ def _scrub_one(
     names: frozenset[str],
     most_bytes: int,
 ) -> tuple[Copied, tuple[Cell, ...]]:
-    # The folder is made behind all that may refuse the report: none is left empty.
+    # The folder is made after all checks: a report that is refused leaves none.
     with new_folder(find_existing(target.parent)) as folder:
         copy = folder / "copy.sqlite"
         with _open_plain(report, most_bytes) as plain:
