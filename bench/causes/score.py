@@ -33,6 +33,7 @@ from gpu_profile.analysis.store.database import Database  # noqa: E402
 from gpu_profile.analysis.tables.analysis import Scope  # noqa: E402
 
 CAUSES = {
+    "ads_hash": ("idle",),
     "anomaly_mode": ("synchronization", "host_bound"),
     "asian_malloc": ("allocation",),
     "assay_masks": ("synchronization", "tiny_kernels", "host_bound"),
@@ -65,12 +66,14 @@ CAUSES = {
     "cupy_grains": ("tiny_kernels", "host_bound"),
     "cupy_heston": ("tiny_kernels", "host_bound"),
     "cupy_host_random": ("idle", "pageable_copy"),
+    "cupy_lanczos": ("synchronization",),
     "cupy_lattice": ("pageable_copy", "idle"),
     "cupy_no_pool": ("allocation",),
     "cupy_particle_filter": ("idle", "pageable_copy"),
     "cupy_spectral": ("allocation",),
     "cupy_stars": ("idle", "pageable_copy"),
     "cupy_stencil": ("synchronization",),
+    "cupy_unwrap": ("idle", "pageable_copy"),
     "dcn_fp32": ("no_tensor_cores",),
     "ddim_threshold": ("idle", "pageable_copy"),
     "decode_eager": ("host_bound", "tiny_kernels"),
@@ -93,6 +96,7 @@ CAUSES = {
     "face_crops": ("synchronization",),
     "faces_margin": ("no_tensor_cores",),
     "fcn_eager": ("host_bound", "tiny_kernels"),
+    "fields_one_stream": ("exposed_copy",),
     "flax_ema": ("tiny_kernels", "host_bound"),
     "flow_pairs": ("idle", "synchronization"),
     "forecast_fp32": ("no_tensor_cores",),
@@ -111,6 +115,7 @@ CAUSES = {
     "grad_stats": ("tiny_kernels", "host_bound"),
     "grammar_masks": ("idle", "synchronization"),
     "graph_rebuild": ("idle", "host_bound"),
+    "guidance_twice": ("host_bound", "tiny_kernels"),
     "hand_timers": ("synchronization",),
     "heads_decode": ("unused_gpu",),
     "histogram_tenth": ("idle", "pageable_copy"),
@@ -122,6 +127,8 @@ CAUSES = {
     "jax_checkpoint": ("idle", "pageable_copy"),
     "jax_decode_stop": ("host_bound", "synchronization", "idle"),
     "jax_fetch": ("idle", "pageable_copy"),
+    "jax_frame_times": ("synchronization", "idle"),
+    "jax_lambda": ("compile",),
     "jax_layer_norms": ("synchronization", "idle", "host_bound"),
     "jax_log_loss": ("synchronization", "idle"),
     "jax_mcmc": ("synchronization", "idle"),
@@ -184,6 +191,7 @@ CAUSES = {
     "prefetch_stream": ("synchronization",),
     "priority_tree": ("idle", "synchronization"),
     "progress_bar": ("synchronization",),
+    "protein_walks": ("idle",),
     "radar_streams": ("pageable_copy",),
     "recommender": ("idle", "pageable_copy"),
     "recompile": ("compile",),
@@ -192,6 +200,7 @@ CAUSES = {
     "rerank_pairs": ("tiny_kernels", "host_bound"),
     "resnet_item": ("synchronization",),
     "retrieval_fp32": ("no_tensor_cores",),
+    "reward_fp32": ("no_tensor_cores",),
     "rl_actions": ("synchronization",),
     "rl_envs": ("idle",),
     "rpn_sampler": ("synchronization", "tiny_kernels"),
@@ -243,6 +252,7 @@ CAUSES = {
     "wave_snapshots": ("pageable_copy",),
     "windows_stack": ("idle", "host_bound"),
     "workers_restart": ("idle",),
+    "zones_launches": ("tiny_kernels", "host_bound"),
 }
 """The kinds of findings that name the cause of a program; none where no kind does."""
 STEP_ERROR, GAIN_ERROR = 0.10, 0.25
