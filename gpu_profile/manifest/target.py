@@ -33,6 +33,12 @@ class Container:
         return (*(self.command or self.entrypoint), *self.args)
 
     @property
+    def role(self) -> str:
+        """The name of its replicas, such as `Worker`, where the kind has one template for all."""
+        keys = zip(self.template.path.split("."), self.where, strict=False)
+        return next((key for word, key in keys if word == "*" and isinstance(key, str)), "")
+
+    @property
     def is_wrapped(self) -> bool:
         """Whether its program is started by our wrapper: not the sshd of an MPIJob's worker."""
         return self.template.ranks or self.template.starter
@@ -42,9 +48,10 @@ class Container:
         return Starter.MPIRUN if self.template.starter else find_starter(self.words)
 
     def describe(self) -> str:
-        """Return one line: `container pytorch of 2 pods: one report a rank, …`."""
+        """Return one line: `container pytorch of 2 pods (Worker): one report a rank, …`."""
         pods = "1 pod" if self.pods == 1 else f"{self.pods} pods"
         pods = pods if self.template.counted else "each pod"
+        pods += f" ({self.role})" if self.role else ""
         work = self.starter.says if self.is_wrapped else "keeps the reports of the ranks in it"
         if self.pods > 1 and not self.template.numbered and self.starter is Starter.CONTAINER:
             work += "; its pods have no ranks, and are numbered in the order of their names"
