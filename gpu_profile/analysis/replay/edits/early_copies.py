@@ -33,17 +33,23 @@ def _list_copies(graph: RunGraph, copy_kind: int) -> IntArray:
 
 @once_each
 def _measure_early(graph: RunGraph) -> IntArray:
-    """How much of each copy (ns) runs before its recorded start if it waits for its call and for
-    the copies called before it alone.
+    """How much of each copy (ns) runs before its place in its stream if it waits for its call and
+    for the copies called before it alone.
+
+    What runs early spares its time, so calls and kernels behind it come as much earlier. Copies
+    that take longer than the kernels between them stay the limit.
     """
     ops, copies = graph.ops, _list_copies(graph, COPY_TO_DEVICE)
     ready, rank, start = _find_ready(graph, copies), graph.op_rank[copies], ops.start[copies]
-    early, free = np.zeros(len(copies), np.int64), dict[int, int]()
+    early = np.zeros(len(copies), np.int64)
+    free, spared = dict[int, int](), dict.fromkeys(rank.tolist(), 0)
     columns = (each.tolist() for each in (rank, ready, start, ops.end[copies] - start))
     for row, (of_rank, when, recorded, length) in enumerate(zip(*columns, strict=True)):
+        when, recorded = when - spared[of_rank], recorded - spared[of_rank]
         begin = max(when, free.get(of_rank, when))
         free[of_rank] = begin + length
         early[row] = min(max(recorded - begin, 0), length)
+        spared[of_rank] += int(early[row])
     return early
 
 
