@@ -272,6 +272,9 @@ def _choose_best(graph: RunGraph, useful: Sequence[Trial], now: float) -> Trial:
         if most_of_causes >= HALF * most:
             candidates, most = causes, most_of_causes
     best = next(trial for trial in candidates if now - trial.step_ms >= ALIKE * most)
+    if best.change == WAITS:  # what a program must read it waits for; its work behind that can go
+        pauses = (trial for trial in candidates if trial.change == PAUSES)
+        best = next((trial for trial in pauses if trial.step_ms <= best.step_ms), best)
     after = best.change.after if waits_in_captures(graph) else ""
     return next((trial for trial in useful if trial.change.text == after), best)
 
@@ -291,9 +294,6 @@ def _drop_later(item: PlanItem, useful: Sequence[Change]) -> PlanItem:
 
 
 def _list_alike(trials: Sequence[Trial], best: Trial, now: float) -> tuple[Change, ...]:
-    gain = now - best.step_ms
-    return tuple(
-        trial.change
-        for trial in trials
-        if trial is not best and now - trial.step_ms >= ALIKE * gain
-    )
+    least = ALIKE * (now - best.step_ms)
+    alike = (trial for trial in trials if now - trial.step_ms >= least and trial is not best)
+    return tuple(trial.change for trial in alike)

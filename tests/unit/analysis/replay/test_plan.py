@@ -27,7 +27,7 @@ from gpu_profile.analysis.replay.shadow import subtract_profiler
 from gpu_profile.analysis.replay.step_times import SelfTest
 from gpu_profile.analysis.replay.weights import Weights
 from gpu_profile.analysis.replay.what_if import predict_changes
-from tests.unit.analysis.replay.small_runs import Call, Op, join, make_rank
+from tests.unit.analysis.replay.small_runs import SYNC, Call, Op, join, make_rank
 from tests.unit.analysis.replay.test_recordings import prepare
 from tests.unit.analysis.replay.test_simulate import (
     make_late_host,
@@ -228,6 +228,25 @@ def test_a_cause_comes_before_a_bound_that_gains_twice_as_much() -> None:
     gains = {text: gain for text, gain in plan.gains.items() if gain}
     assert gains == pytest.approx({"host pauses": 0.06, "launches": 0.07}, abs=1e-6)
     assert plan.items[0].change.text == "host pauses"
+
+
+@pytest.mark.parametrize(("pause_us", "first"), [(30, "host pauses"), (14, "waits for the GPU")])
+def test_work_behind_a_wait_comes_before_the_wait_where_it_gains_as_much(
+    pause_us: int, first: str
+) -> None:
+    """Each step: a pause, a launch of 10 us, a kernel of 20 us and a wait until 4 us behind it.
+    Without the wait, either the pause and the launch or the kernel are left.
+    """
+    calls, ops, returns, now = list[Call](), list[Op](), list[tuple[int, int]](), 0
+    for step in range(5):
+        start = now + 1000 * pause_us
+        calls.append(Call(start, start + 10_000, step, silent=1000 * pause_us))
+        calls.append(Call(start + 10_000, start + 35_000, step, SYNC, waits=True))
+        ops.append(Op(start + 11_000, start + 31_000, 2 * step, step))
+        returns.append((step, 2 * step + 1))
+        now = start + 35_000
+    plan = make_plan(make_replay(join(make_rank(calls, ops, returns))))
+    assert plan.items[0].change.text == first
 
 
 @pytest.mark.parametrize(("kernel_us", "first"), [(6.5, "launches"), (1, "host pauses")])
