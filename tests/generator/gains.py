@@ -8,7 +8,7 @@ from pathlib import Path
 
 from gpu_profile.analysis.findings.diagnosis import Diagnosis
 from gpu_profile.analysis.findings.finding import Finding
-from gpu_profile.analysis.replay.edits.causes import LEAST_SHARE
+from gpu_profile.analysis.replay.changes import LEAST_SHARE
 from gpu_profile.analysis.store.database import Database
 from tests.generator.judge import (
     NAMES,

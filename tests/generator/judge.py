@@ -11,7 +11,7 @@ from gpu_profile.analysis.activity.cached import activities_of
 from gpu_profile.analysis.activity.steps import find_steps
 from gpu_profile.analysis.findings.finding import Finding
 from gpu_profile.analysis.multi_report.survey import run_of, survey_report
-from gpu_profile.analysis.replay.edits.causes import LEAST_SHARE
+from gpu_profile.analysis.replay.changes import LEAST_SHARE
 from gpu_profile.analysis.store.database import Database
 from tests.generator.parallel import ParallelProgram, draw_parallel
 from tests.generator.parallel_run import simulate_parallel

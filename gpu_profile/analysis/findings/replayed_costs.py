@@ -13,8 +13,8 @@ from gpu_profile.analysis.findings.finding import Finding
 from gpu_profile.analysis.findings.same_losses import add_mostly_same_loss, add_same_loss
 from gpu_profile.analysis.findings.table import RULES
 from gpu_profile.analysis.multi_report.forked_copy import map_in_copies
-from gpu_profile.analysis.replay.changes import Apply, Change, combine
-from gpu_profile.analysis.replay.edits.causes import LEAST_SHARE, LONE_PAUSES, PAUSES
+from gpu_profile.analysis.replay.changes import LEAST_SHARE, Apply, Change, combine
+from gpu_profile.analysis.replay.edits.causes import LONE_PAUSES, PAUSES
 from gpu_profile.analysis.replay.plan import ALIKE, Plan
 from gpu_profile.analysis.replay.run_replay import Replay
 from gpu_profile.analysis.replay.shadow import Shadow

@@ -13,7 +13,7 @@ from gpu_profile.analysis.arrays.memo import once_each
 from gpu_profile.analysis.arrays.periods import LEAST_NS, find_period, find_rare, find_single
 from gpu_profile.analysis.arrays.types import IntArray
 from gpu_profile.analysis.findings.facts.common import CommonFacts
-from gpu_profile.analysis.replay.edits.causes import LEAST_SHARE
+from gpu_profile.analysis.replay.changes import LEAST_SHARE
 
 # Single steps differ by chance; a delay of a quarter of the step is clear in any of them.
 LEAST_DELAY = 0.25

@@ -21,6 +21,8 @@ from gpu_profile.analysis.replay.weights import Weights
 
 Apply = Callable[[RunGraph, Weights], Weights]
 
+LEAST_SHARE = 0.03
+"""The part of the step from which on a cause is told: the threshold of all findings and plans."""
 POOL_FREE_NAME = re.compile(r"cudaFreeAsync|cuMemFreeAsync")
 RELEASE_NS = 50_000
 """A wait that returns so long after the GPU's last operation did more than wait: 2 to 20 us are

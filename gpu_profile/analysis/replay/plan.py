@@ -11,13 +11,12 @@ from gpu_profile.analysis.replay.as_others import (
     speed_up_gpu,
     speed_up_host,
 )
-from gpu_profile.analysis.replay.changes import Change, combine, waits_in_captures
+from gpu_profile.analysis.replay.changes import LEAST_SHARE, Change, combine, waits_in_captures
 from gpu_profile.analysis.replay.edits.calls import LATE_NS
 from gpu_profile.analysis.replay.edits.causes import (
     ALLOCATIONS,
     EARLY_COPIES,
     LAUNCHES,
-    LEAST_SHARE,
     PAGEABLE_COPIES,
     PAUSES,
     SMALL_GRIDS,

@@ -23,6 +23,8 @@ from gpu_profile.analysis.replay.weights import Weights
 MOST_OPS, MOST_IN_LEAST_STEPS = 10_000, 120_000
 """Operations of all replayed ranks: more steps than LEAST_STEPS are replayed up to the first
 number, no steps beyond the second one. An operation takes some 10 us."""
+MOST_OPS_UNLIKE = 20_000
+"""Where no steps of MOST_OPS operations are like the typical step, more are replayed."""
 ENOUGH_IN_LEAST_STEPS = 40_000
 """Where LEAST_STEPS steps of all ranks are too many, ranks are left out down to this number."""
 MOST_UNMATCHED = 0.1
@@ -139,8 +141,9 @@ def _cut_to_common(graphs: Sequence[RankGraph], window: _CommonSteps) -> list[Ra
     totals = np.cumsum(np.sum(sizes, axis=0))
     if totals[LEAST_STEPS - 1] > MOST_IN_LEAST_STEPS:
         return f"{LEAST_STEPS} steps of all ranks have {totals[LEAST_STEPS - 1]:,} GPU operations"
-    count = max(LEAST_STEPS, int(np.searchsorted(totals, MOST_OPS, "right")))
-    begin = choose_steps(window.lengths, window.typical, count)
+    limits = (int(np.searchsorted(totals, ops, "right")) for ops in (MOST_OPS, MOST_OPS_UNLIKE))
+    least, most = (max(LEAST_STEPS, count) for count in limits)
+    begin, count = choose_steps(window.lengths, window.typical, least, most)
     return [cut_steps(graph, first + begin, count) for graph, first in pairs]
 
 

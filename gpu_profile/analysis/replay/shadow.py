@@ -16,6 +16,7 @@ from gpu_profile.analysis.arrays.memo import once_each
 from gpu_profile.analysis.replay.changes import find_edges
 from gpu_profile.analysis.replay.driver_work import Scale, scale_allocations, scale_staged_copies
 from gpu_profile.analysis.replay.edits.calls import remove_pauses
+from gpu_profile.analysis.replay.edits.host_work import measure_pauses
 from gpu_profile.analysis.replay.nsys_prices import drop_callbacks, find_node_prices
 from gpu_profile.analysis.replay.run.run_graph import Edge, RunGraph
 from gpu_profile.analysis.replay.run_replay import Replay
@@ -237,11 +238,10 @@ def _leave_pauses(replay: Replay, control_ms: float, least_ms: float) -> Shadow 
 
 def lengthen_pauses(graph: RunGraph, weights: Weights, factor: float) -> Weights:
     """Multiply the host's pauses by `factor`."""
-    moves = graph.has_source[graph.nodes.call_start]
-    silent = np.where(moves, np.rint(factor * weights.silent), weights.silent).astype(np.int64)
+    more = np.rint((factor - 1) * measure_pauses(graph, weights)).astype(np.int64)
     starts = graph.nodes.call_start
-    more = weights.with_delay(starts, weights.delay[starts] + silent - weights.silent)
-    return replace(more, silent=silent)
+    longer = weights.with_delay(starts, weights.delay[starts] + more)
+    return replace(longer, silent=weights.silent + more)
 
 
 def _scale_copies_to(replay: Replay, control_ms: float) -> Shadow | None:

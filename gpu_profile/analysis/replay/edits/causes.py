@@ -1,4 +1,4 @@
-"""The causes of lost time that a plan tries to remove, and the threshold of what is told."""
+"""The causes of lost time that a plan tries to remove."""
 
 from dataclasses import replace
 
@@ -8,11 +8,15 @@ from gpu_profile.analysis.replay.edits.calls import (
     free_launches,
     pin_copies,
     remove_allocations,
-    remove_pauses,
 )
 from gpu_profile.analysis.replay.edits.early_copies import copy_early
 from gpu_profile.analysis.replay.edits.gpu_work import balance_compute, scale_communication
-from gpu_profile.analysis.replay.edits.host_work import describe_served_copies, remove_host_work
+from gpu_profile.analysis.replay.edits.host_work import (
+    describe_left_pauses,
+    describe_pauses,
+    remove_host_work,
+    remove_told_pauses,
+)
 from gpu_profile.analysis.replay.edits.kernels.small_grids import spread_small_grids
 from gpu_profile.analysis.replay.edits.moved_state import (
     describe_moved_state,
@@ -22,9 +26,6 @@ from gpu_profile.analysis.replay.edits.moved_state import (
 from gpu_profile.analysis.replay.edits.offloaded_state import describe_state_work, skip_state_work
 from gpu_profile.analysis.replay.edits.tiny_kernels import join_tiny_kernels
 from gpu_profile.analysis.replay.edits.waits import describe_waits, remove_waits
-
-LEAST_SHARE = 0.03
-"""The part of the step from which on a cause is told: the threshold of all findings and plans."""
 
 PAGEABLE_COPIES = Change(
     "pageable copies",
@@ -39,9 +40,11 @@ PAUSES = Change(
     "host pauses",
     remove_host_work,
     ("idle", "compile", "cpu_straggler"),
-    describe=describe_served_copies,
+    describe=describe_pauses,
 )
-LONE_PAUSES = Change("host pauses alone", remove_pauses(), PAUSES.kinds)
+LONE_PAUSES = Change(
+    "host pauses alone", remove_told_pauses, PAUSES.kinds, describe=describe_left_pauses
+)
 """Without copies: what loads data, compiles or is late works on nothing that came from the GPU."""
 TINY_LAUNCHES = join_tiny_kernels()
 SMALL_GRIDS = spread_small_grids()

@@ -1,4 +1,8 @@
-"""The change without the host's pauses, and without the copies that serve the work in them."""
+"""The change without the host's pauses, and without the copies that serve the work in them.
+
+The host pauses at places of a step: a place is between two kernels that a thread launches one after
+the other, by their names.
+"""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -8,6 +12,7 @@ from gpu_profile.analysis.activity.idle.blocking_calls import STAGED_BYTES
 from gpu_profile.analysis.arrays.memo import once_each
 from gpu_profile.analysis.arrays.types import Flags, IntArray
 from gpu_profile.analysis.replay.changes import (
+    LEAST_SHARE,
     choose_ops,
     find_waits_behind,
     free_calls,
@@ -16,15 +21,100 @@ from gpu_profile.analysis.replay.changes import (
     shorten,
     unblock_calls,
 )
-from gpu_profile.analysis.replay.edits.calls import remove_pauses
 from gpu_profile.analysis.replay.rank.rank_graph import NONE
 from gpu_profile.analysis.replay.run.run_graph import RunGraph
+from gpu_profile.analysis.replay.step_times import measure_steps
 from gpu_profile.analysis.replay.weights import Weights
+
+MAIN_PART, SMALL_PART = 0.5, 0.25
+"""The place with the most pauses has that part of all at least, and small ones are that part of its
+mean pause at most."""
 
 
 def remove_host_work(graph: RunGraph, weights: Weights) -> Weights:
-    """The host never pauses, and what was copied for its work in a pause is not copied."""
-    return drop_copies(graph, remove_pauses()(graph, weights), find_served_copies(graph))
+    """The host pauses no more than it has to, and what was copied for its work in a pause is not
+    copied.
+    """
+    return drop_copies(graph, remove_told_pauses(graph, weights), find_served_copies(graph))
+
+
+def remove_told_pauses(graph: RunGraph, weights: Weights) -> Weights:
+    """The pauses of find_told_pauses() take no time."""
+    rows = find_told_pauses(graph)
+    return shorten(graph, weights, graph.nodes.call_start[rows], weights.silent[rows])
+
+
+@once_each
+def find_told_pauses(graph: RunGraph) -> IntArray:
+    """The calls before which the host pauses, but for small pauses where one place has the most.
+
+    Eager PyTorch pauses for 0.3 to 2 ms where a loss, autograd, an optimizer or a loader begins. A
+    fix of what the host does elsewhere leaves that. Where no place has MAIN_PART, one cause may be
+    spread over many.
+    """
+    rows = np.flatnonzero(graph.calls.silent > 0)
+    if not len(rows):
+        return rows
+    stretches, pause = np.unique(number_stretches(graph)[rows - 1], return_inverse=True)
+    spent = measure_pauses(graph, Weights.of(graph))[rows]
+    length = np.asarray(np.bincount(pause, weights=spent), np.float64)
+    return rows[~_mark_small(graph, stretches, length)[pause]]
+
+
+def describe_left_pauses(graph: RunGraph) -> str:
+    """Evidence of the pauses that stay; "" where they are less than is told of a cause."""
+    spent = measure_pauses(graph, Weights.of(graph))
+    left = (spent.sum() - spent[find_told_pauses(graph)].sum()) / graph.steps
+    if left < LEAST_SHARE * measure_steps(graph, graph.time).max():
+        return ""
+    return f"short pauses elsewhere, {left / 1e6:.2f} ms of a recorded step, are not in the cost"
+
+
+def describe_pauses(graph: RunGraph) -> str:
+    """Evidence of the copies that go with the pauses, and of the pauses that stay."""
+    return "; ".join(filter(None, (describe_served_copies(graph), describe_left_pauses(graph))))
+
+
+def measure_pauses(graph: RunGraph, weights: Weights) -> IntArray:
+    """The time (ns) of the pauses before each call, without that in which its thread only waits for
+    another one: autograd's thread is as silent as the main thread while that loads a batch.
+    """
+    starts = graph.nodes.call_start
+    own = np.minimum(weights.silent, weights.delay[starts])
+    return np.where(graph.has_source[starts], own, 0)
+
+
+def _mark_small(graph: RunGraph, stretches: IntArray, length: NDArray[np.float64]) -> Flags:
+    """A mask of these stretches: their pauses are small, and at places that have less of the step
+    than is told. `length`: of the pause in each (ns).
+    """
+    columns = _find_places(graph, stretches)
+    places, place = np.unique(columns, axis=0, return_inverse=True)
+    place, rank = place.ravel(), places[:, 0]
+    total, count = np.bincount(place, weights=length), np.bincount(place)
+    longest = np.zeros(len(places))
+    np.maximum.at(longest, place, length)
+    least = LEAST_SHARE * graph.steps * measure_steps(graph, graph.time)
+    small = np.zeros(len(places), bool)
+    for number in np.unique(rank).tolist():
+        of_rank = np.flatnonzero(rank == number)
+        main = of_rank[np.argmax(total[of_rank])]
+        if total[main] >= MAIN_PART * total[of_rank].sum():
+            short = longest[of_rank] < SMALL_PART * total[main] / count[main]
+            small[of_rank] = short & (total[of_rank] < least[number])
+    return np.asarray(small[place], np.bool_)
+
+
+def _find_places(graph: RunGraph, stretches: IntArray) -> IntArray:
+    """The places of these stretches: rank, and names of the kernels that they begin with and that
+    come next.
+    """
+    launched = graph.ops.call != NONE
+    names = np.full(len(graph.calls.start) + 1, NONE, np.int64)
+    names[graph.ops.call[launched]] = graph.ops.name[launched]
+    begins = np.unique(number_stretches(graph), return_index=True)[1]
+    begin, behind = begins[stretches], np.append(begins, NONE)[stretches + 1]
+    return np.stack((graph.call_rank[begin], names[begin], names[behind]), axis=1)
 
 
 def drop_copies(graph: RunGraph, weights: Weights, copies: IntArray) -> Weights:

@@ -50,11 +50,18 @@ def _find_rare(lengths: IntArray, count: int) -> Flags:
     return np.asarray((sums[count:] > sums[:-count]) & is_rare, np.bool_)
 
 
-def choose_steps(lengths: IntArray, typical: float, count: int) -> int:
-    """The first of `count` steps: of all if their mean is near the typical one, else of those whose
-    mean is nearest. Of a pause in each fifth step, six steps can hold one or two.
+def choose_steps(lengths: IntArray, typical: float, least: int, most: int) -> tuple[int, int]:
+    """(first, count) of the steps to replay: the fewest, from `least` to `most`, of which some are
+    like the typical one; else `least` steps whose mean is nearest to it.
+
+    A pause in each tenth step is in one of the 7 steps that are measured of 10, or in none. Of 14
+    steps it is in one of 10.
     """
-    return _choose_least(_measure_errors(lengths, typical, count))
+    for count in range(least, most + 1):
+        errors = _measure_errors(lengths, typical, count)
+        if errors.min() <= ALIKE_STEPS:
+            return _choose_least(errors), count
+    return _choose_least(_measure_errors(lengths, typical, least)), least
 
 
 def _measure_errors(lengths: IntArray, typical: float, count: int) -> NDArray[np.float64]:
