@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from gpu_profile.analysis.replay.rank.typical_steps import find_typical_steps
+from gpu_profile.analysis.replay.rank.typical_steps import choose_steps, find_typical_steps
 from gpu_profile.analysis.replay.rank.window import count_start
 from gpu_profile.analysis.replay.run_replay import Replay
 from gpu_profile.analysis.store.database import Database
@@ -46,3 +46,12 @@ def test_a_slow_step_at_the_edge_is_in_a_window_or_not_however_steps_are_told_ap
     lengths = np.full(60, 10)
     lengths[[19, 25, 45, 55]] = 1000
     assert find_typical_steps(lengths, 20) == 1
+
+
+@pytest.mark.parametrize(("most", "chosen"), [(20, (0, 14)), (13, (1, 10))])
+def test_more_steps_are_replayed_where_few_are_not_like_all(
+    most: int, chosen: tuple[int, int]
+) -> None:
+    """Every tenth step is slow: it is one of the 7 that are measured of 10, or of the 10 of 14."""
+    lengths = np.tile([10] * 9 + [110], 2)
+    assert choose_steps(lengths, 20.0, 10, most) == chosen
