@@ -16,7 +16,7 @@ from gpu_profile.analysis.arrays.memo import once_each
 from gpu_profile.analysis.replay.changes import find_edges
 from gpu_profile.analysis.replay.driver_work import Scale, scale_allocations, scale_staged_copies
 from gpu_profile.analysis.replay.edits.calls import remove_pauses
-from gpu_profile.analysis.replay.edits.host_work import measure_pauses
+from gpu_profile.analysis.replay.edits.host_work import measure_own_pauses
 from gpu_profile.analysis.replay.nsys_prices import drop_callbacks, find_node_prices
 from gpu_profile.analysis.replay.run.run_graph import Edge, RunGraph
 from gpu_profile.analysis.replay.run_replay import Replay
@@ -238,7 +238,7 @@ def _leave_pauses(replay: Replay, control_ms: float, least_ms: float) -> Shadow 
 
 def lengthen_pauses(graph: RunGraph, weights: Weights, factor: float) -> Weights:
     """Multiply the host's pauses by `factor`."""
-    more = np.rint((factor - 1) * measure_pauses(graph, weights)).astype(np.int64)
+    more = np.rint((factor - 1) * measure_own_pauses(graph, weights)).astype(np.int64)
     starts = graph.nodes.call_start
     longer = weights.with_delay(starts, weights.delay[starts] + more)
     return replace(longer, silent=weights.silent + more)

@@ -56,14 +56,14 @@ def find_told_pauses(graph: RunGraph) -> IntArray:
     if not len(rows):
         return rows
     stretches, pause = np.unique(number_stretches(graph)[rows - 1], return_inverse=True)
-    spent = measure_pauses(graph, Weights.of(graph))[rows]
+    spent = measure_own_pauses(graph, Weights.of(graph))[rows]
     length = np.asarray(np.bincount(pause, weights=spent), np.float64)
     return rows[~_mark_small(graph, stretches, length)[pause]]
 
 
 def describe_left_pauses(graph: RunGraph) -> str:
     """Evidence of the pauses that stay; "" where they are less than is told of a cause."""
-    spent = measure_pauses(graph, Weights.of(graph))
+    spent = measure_own_pauses(graph, Weights.of(graph))
     left = (spent.sum() - spent[find_told_pauses(graph)].sum()) / graph.steps
     if left < LEAST_SHARE * measure_steps(graph, graph.time).max():
         return ""
@@ -75,7 +75,7 @@ def describe_pauses(graph: RunGraph) -> str:
     return "; ".join(filter(None, (describe_served_copies(graph), describe_left_pauses(graph))))
 
 
-def measure_pauses(graph: RunGraph, weights: Weights) -> IntArray:
+def measure_own_pauses(graph: RunGraph, weights: Weights) -> IntArray:
     """The time (ns) of the pauses before each call, without that in which its thread only waits for
     another one: autograd's thread is as silent as the main thread while that loads a batch.
     """

@@ -44,9 +44,7 @@ def make_pauses(pauses_us: list[int]) -> RunGraph:
     ],
     ids=["a loader", "two causes", "many short ones", "one cause in layers", "a large part"],
 )
-def test_short_pauses_stay_where_one_place_has_the_most(
-    pauses_us: list[int], left_us: int
-) -> None:
+def test_short_pauses_stay_where_one_place_has_the_most(pauses_us: list[int], left_us: int) -> None:
     """They are less than 3 % of the step, and a quarter of the long pause."""
     launches_us = len(pauses_us) * CALL_US
     left = predict_us(make_pauses(pauses_us), PAUSES.apply)
