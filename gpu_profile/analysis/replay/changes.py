@@ -176,6 +176,15 @@ def free_calls(graph: RunGraph, weights: Weights, calls: IntArray) -> Weights:
     return scale_delays(graph, weights, nodes.call_end[calls], 0.0)
 
 
+def skip_launches(graph: RunGraph, weights: Weights, ops: IntArray) -> Weights:
+    """These kernels are not launched. A CUDA graph that holds them is, with the others in it."""
+    is_kept = np.ones(len(graph.ops.call), bool)
+    is_kept[ops] = False
+    others = np.append(graph.ops.call[is_kept], NONE)
+    calls = np.setdiff1d(graph.ops.call[ops], others).astype(np.int64)
+    return free_calls(graph, weights, calls)
+
+
 def unblock_calls(graph: RunGraph, weights: Weights, calls: IntArray) -> Weights:
     """These calls return without waiting for the GPU, and no thread has to be woken for them."""
     starts, ends = graph.nodes.call_start[calls], graph.nodes.call_end[calls]

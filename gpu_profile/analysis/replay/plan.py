@@ -34,6 +34,7 @@ from gpu_profile.analysis.replay.edits.iterations import (
     find_copying_calls,
 )
 from gpu_profile.analysis.replay.edits.kernels.fused_attention import fuse_attention
+from gpu_profile.analysis.replay.edits.kernels.fused_chains import fuse_chains
 from gpu_profile.analysis.replay.edits.kernels.tensor_cores import use_tensor_cores
 from gpu_profile.analysis.replay.edits.tiny_kernels import launches_loops
 from gpu_profile.analysis.replay.run.run_graph import RunGraph
@@ -161,7 +162,7 @@ def list_changes(graph: RunGraph) -> tuple[Change, ...]:
     """The changes that a plan tries, those that are least to do first."""
     waits = () if _waits_for_tokens(graph) else (WAITS,)
     captures = (CAPTURES,) if len(find_captures(graph)) else ()
-    kernels = (use_tensor_cores(), fuse_attention(), SMALL_GRIDS)
+    kernels = (use_tensor_cores(), fuse_attention(), fuse_chains(), SMALL_GRIDS)
     copies = (PAGEABLE_COPIES, EARLY_COPIES)
     first = (*captures, *copies, ALLOCATIONS, FEW_COPIES, *waits, *kernels)
     engine = (MISSED_GRAPHS, DECODE_GAP, PROMPTS) if graph.is_engine else ()

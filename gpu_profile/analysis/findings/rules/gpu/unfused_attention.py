@@ -8,6 +8,7 @@ import numpy as np
 from gpu_profile.analysis.activity.activity import COMPUTE, Activity
 from gpu_profile.analysis.arrays.columns import list_distinct
 from gpu_profile.analysis.arrays.types import IntArray
+from gpu_profile.analysis.findings.facts.kernel_names import list_longest, sum_by_name
 from gpu_profile.analysis.findings.facts.windows import is_in_steady_part, list_windows
 from gpu_profile.analysis.findings.finding import Finding, Judgement
 from gpu_profile.analysis.findings.rule import FindingRow, FindingRule
@@ -21,9 +22,7 @@ from gpu_profile.analysis.replay.edits.kernels.fused_attention import (
     fuse_attention,
 )
 from gpu_profile.analysis.store.database import Database
-from gpu_profile.formats.function_names import shorten_names
 
-MOST_NAMES, NAME_WIDTH = 3, 60
 ADVICE = (
     "Compute attention by a fused kernel, which keeps the scores on the chip: "
     "torch.nn.functional.scaled_dot_product_attention (is_causal, attn_mask, dropout_p, "
@@ -61,16 +60,7 @@ def collect_attention(activity: Activity, _: Database) -> UnfusedAttention:
     )
     spared = np.concatenate((found.scores, found.copies))
     steady = spared[is_in_steady_part(activity, ops.start[spared])]
-    return UnfusedAttention(multiplied, scores, copies, _sum_by_name(activity, steady))
-
-
-def _sum_by_name(activity: Activity, rows: IntArray) -> dict[str, int]:
-    ops = activity.ops
-    codes, place = np.unique(ops.full_name[rows], return_inverse=True)
-    total = np.bincount(place, weights=ops.length[rows], minlength=len(codes))
-    texts = [activity.names[code] for code in codes.tolist()]
-    short = shorten_names(texts, NAME_WIDTH)
-    return {short[text]: int(ns) for text, ns in zip(texts, total, strict=True)}
+    return UnfusedAttention(multiplied, scores, copies, sum_by_name(activity, steady))
 
 
 def judge_attention(views: Sequence[View[UnfusedAttention]]) -> Judgement:
@@ -92,14 +82,13 @@ def _measure_spared(view: View[UnfusedAttention]) -> float:
 
 def _list_evidence(view: View[UnfusedAttention]) -> tuple[str, ...]:
     fact = view.fact
-    ordered = sorted(fact.names, key=lambda name: (-fact.names[name], name))[:MOST_NAMES]
     scores, copies, products = (
         f"{view.mean(time) / 1e6:.2f}" for time in (fact.scores, fact.copies, fact.products)
     )
     return (
         f"rank {view.rank}: {scores} of {view.step_ms:.2f} ms a step in softmax, masks and other "
         f"work on attention scores in memory, {copies} in copies of operands and results, and "
-        f"{products} in the products; most in {', '.join(ordered)}",
+        f"{products} in the products; most in {list_longest(fact.names)}",
         f"a fused kernel keeps the scores on the chip: of the estimate, {describe_reach()}",
     )
 

@@ -7,15 +7,20 @@ import numpy as np
 
 from gpu_profile.analysis.activity.activity import COMPUTE
 from gpu_profile.analysis.arrays.memo import once_each
-from gpu_profile.analysis.arrays.types import Flags, IntArray
-from gpu_profile.analysis.replay.changes import Apply, Change, choose_ops, free_calls, scale_delays
+from gpu_profile.analysis.arrays.types import Flags
+from gpu_profile.analysis.replay.changes import (
+    Apply,
+    Change,
+    choose_ops,
+    scale_delays,
+    skip_launches,
+)
 from gpu_profile.analysis.replay.edits.kernels.attention_kernels import (
     AttentionKernels,
     find_attention,
     find_letter,
 )
 from gpu_profile.analysis.replay.edits.kernels.tensor_cores import is_scalar
-from gpu_profile.analysis.replay.rank.rank_graph import NONE
 from gpu_profile.analysis.replay.run.run_graph import RunGraph
 from gpu_profile.analysis.replay.weights import Weights
 
@@ -85,18 +90,9 @@ def _fuse(reach: _Reach, ranks: Sequence[int]) -> Apply:
         weights = scale_delays(
             graph, weights.with_work(rows, work), graph.nodes.op_start[gone], 0.0
         )
-        return _skip_launches(graph, weights, np.union1d(gone, joined))
+        return skip_launches(graph, weights, np.union1d(gone, joined))
 
     return apply
-
-
-def _skip_launches(graph: RunGraph, weights: Weights, ops: IntArray) -> Weights:
-    """These kernels are not launched. A CUDA graph that holds them is, with the others in it."""
-    is_kept = np.ones(len(graph.ops.call), bool)
-    is_kept[ops] = False
-    others = np.append(graph.ops.call[is_kept], NONE)
-    calls = np.setdiff1d(graph.ops.call[ops], others).astype(np.int64)
-    return free_calls(graph, weights, calls)
 
 
 @once_each

@@ -1,0 +1,120 @@
+"""Finding unfused_elementwise: chains of elementwise kernels, where one kernel would do."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from gpu_profile.analysis.activity.activity import COMPUTE, Activity
+from gpu_profile.analysis.activity.steps import find_steps
+from gpu_profile.analysis.arrays.columns import list_distinct
+from gpu_profile.analysis.arrays.types import IntArray
+from gpu_profile.analysis.findings.facts.kernel_names import list_longest, sum_by_name
+from gpu_profile.analysis.findings.facts.windows import is_in_steady_part, list_windows
+from gpu_profile.analysis.findings.finding import Finding, Judgement
+from gpu_profile.analysis.findings.rule import FindingRow, FindingRule
+from gpu_profile.analysis.findings.view import View
+from gpu_profile.analysis.replay.edits.kernels.elementwise_chains import (
+    LEAST_MEMBERS,
+    LEAST_NS,
+    find_chains,
+    find_work,
+)
+from gpu_profile.analysis.replay.edits.kernels.fused_chains import ESTIMATE, fuse_chains
+from gpu_profile.analysis.store.database import Database
+
+ADVICE = (
+    "Compute each chain by one kernel, which keeps what lies between in registers: a function of "
+    "the framework that does all of it (torch.nn.functional.gelu, mish, rms_norm, an optimizer "
+    "with fused=True), torch.compile of the function or module, cupy.fuse or "
+    "cupy.ElementwiseKernel, a kernel in Triton."
+)
+
+
+@dataclass(frozen=True, eq=False)
+class UnfusedElementwise:
+    """Chains by window: their `count`, their `kernels`, the `time` (ns) of these and the part of it
+    that one kernel for each chain is estimated to spare. `names`: ns in the steady part.
+    """
+
+    count: IntArray
+    kernels: IntArray
+    time: IntArray
+    spared: IntArray
+    names: Mapping[str, int]
+
+
+def collect_chains(activity: Activity, _: Database) -> UnfusedElementwise:
+    """The chains of one rank."""
+    ops, windows = activity.ops, list_windows(activity)
+    kernels = np.flatnonzero(ops.kind == COMPUTE)
+    codes = list_distinct(ops.full_name[kernels])
+    works = [find_work(activity.names[code]) for code in codes]
+    name = np.searchsorted(codes, ops.full_name[kernels])
+    start, length = ops.start[kernels], ops.length[kernels]
+    step = np.searchsorted(find_steps(activity).start, start, side="right")
+    lane = ops.stream[kernels].astype(np.int64) * (1 + int(step.max(initial=0))) + step
+    threads = ops.blocks[kernels].astype(np.int64) * ops.threads[kernels]
+    chains = find_chains(works, name, lane, start, length, threads)
+    rows = kernels[chains.rows]
+    begin, time = ops.start[rows], ops.length[rows].astype(np.int64)
+    spared = np.rint((1 - chains.measure_left(ESTIMATE)) * time).astype(np.int64)
+    return UnfusedElementwise(
+        count=windows.count(begin[~chains.mark_later()]),
+        kernels=windows.count(begin),
+        time=windows.sum(begin, time),
+        spared=windows.sum(begin, spared),
+        names=sum_by_name(activity, rows[is_in_steady_part(activity, begin)]),
+    )
+
+
+def judge_chains(views: Sequence[View[UnfusedElementwise]]) -> Judgement:
+    """Find ranks that spend time on chains that one kernel each would spare."""
+    slow = [view for view in views if view.is_costly(_measure_spared(view))]
+    if not slow:
+        return Judgement()
+    ranks = tuple(sorted({view.rank for view in slow}))
+    worst = max(slow, key=_measure_spared)
+    finding = Finding("unfused_elementwise", ranks, "chains", _list_evidence(worst), ADVICE)
+    return Judgement((finding,))
+
+
+def _measure_spared(view: View[UnfusedElementwise]) -> float:
+    """ms a step."""
+    return view.mean(view.fact.spared) / 1e6
+
+
+def _list_evidence(view: View[UnfusedElementwise]) -> tuple[str, ...]:
+    fact = view.fact
+    time, count, kernels = (view.mean(each) for each in (fact.time, fact.count, fact.kernels))
+    return (
+        f"rank {view.rank}: {time / 1e6:.2f} of {view.step_ms:.2f} ms a step in {kernels:.0f} "
+        f"elementwise kernels that follow each other in {count:.0f} chains, each over whole "
+        f"arrays; most in {list_longest(fact.names)}",
+        "the gain is an estimate: one kernel reads each of a chain's inputs once and writes its "
+        "results, but a recording does not tell which of them are the same array",
+    )
+
+
+RULE = FindingRule(
+    kind="unfused_elementwise",
+    title="Unfused elementwise kernels",
+    collect=collect_chains,
+    judge=judge_chains,
+    time_ms=lambda view, _: _measure_spared(view),
+    rows=(
+        FindingRow(
+            causes=("chains",),
+            when=(
+                f"{LEAST_MEMBERS} elementwise kernels of PyTorch or CuPy or more, each of "
+                f"{LEAST_NS / 1e3:.0f} us or more, follow each other in a stream with as many "
+                "elements and no other kernel between. Three of them compute, as casts and copies "
+                "alone are no chain. A pass of a loop over tensors is a chain of its own. The gain "
+                "is an estimate: a fused kernel takes the time of its inputs and results, of which "
+                "there are two arrays at the least, and at the most one for each operand that no "
+                "kernel of the chain has written"
+            ),
+        ),
+    ),
+    edit=lambda _finding: fuse_chains(),
+)
