@@ -1,6 +1,7 @@
 """Chains of elementwise kernels: each reads and writes whole arrays, where one kernel would do."""
 
 import functools
+import itertools
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -20,6 +21,8 @@ kernels that want it so."""
 LEAST_PASSES, LEAST_LOOP = 3, 6
 """A loop over tensors launches the same one to three kernels so many times, LEAST_LOOP or more in
 all. They work on other arrays each, and a fused kernel reads and writes all of these."""
+MOST_PASS = 256
+"""Kernels of a pass. An optimizer has 5 to 20, a time step of a simulation some tens."""
 MOST_RATIO = 2.1
 """Of the numbers of elements in a chain. A kernel's is known by its threads, of which PyTorch lets
 each have 4 or 8, by its version."""
@@ -139,14 +142,14 @@ def find_chains(
 
 def _split_rows(order: IntArray, lane: Codes, count: IntArray) -> Iterator[IntArray]:
     """The kernels that follow each other in a lane with about as many elements."""
-    sizes = count[order]
-    with np.errstate(divide="ignore", invalid="ignore"):
-        ratio = sizes[1:] / sizes[:-1]
-    follows = (ratio <= MOST_RATIO) & (ratio >= 1 / MOST_RATIO)
-    follows &= lane[order[1:]] == lane[order[:-1]]
-    for rows in np.split(order, 1 + np.flatnonzero(~follows)):
-        if len(rows) >= LEAST_MEMBERS:
-            yield rows
+    sizes, lanes = count[order], lane[order]
+    less, more = np.minimum(sizes[1:], sizes[:-1]), np.maximum(sizes[1:], sizes[:-1])
+    follows = (less > 0) & (more <= MOST_RATIO * less) & (lanes[1:] == lanes[:-1])
+    begins = np.flatnonzero(np.r_[True, ~follows][: len(order)])
+    lengths = np.diff(begins, append=len(order))
+    is_long = lengths >= LEAST_MEMBERS
+    for begin, length in zip(begins[is_long].tolist(), lengths[is_long].tolist(), strict=True):
+        yield order[begin : begin + length]
 
 
 def _is_chain(computes: Flags) -> bool:
@@ -159,30 +162,30 @@ def _split_passes(kernels: tuple[int, ...]) -> tuple[tuple[int, int], ...]:
 
     Passes of less than LEAST_MEMBERS kernels are left out.
     """
-    for period in range(1, len(kernels) // 2 + 1):
-        first, behind = _find_loop(kernels, period)
-        if behind > first:
-            passes = range(first, behind, period) if period >= LEAST_MEMBERS else ()
-            later = _split_passes(kernels[behind:])
-            return (
-                *_split_passes(kernels[:first]),
-                *((begin, min(begin + period, behind)) for begin in passes),
-                *((behind + begin, behind + end) for begin, end in later),
-            )
-    return ((0, len(kernels)),)
+    codes, is_free, begins = np.array(kernels), np.ones(len(kernels), bool), {0, len(kernels)}
+    left_out = set[int]()
+    for period in range(1, min(MOST_PASS, len(kernels) // 2) + 1):
+        for first, behind in _find_loops(codes, is_free, period):
+            is_free[first:behind] = False
+            begins |= {*range(first, behind, period), behind}
+            if period < LEAST_MEMBERS:
+                left_out |= {*range(first, behind, period)}
+    edges = sorted(begins)
+    parts = itertools.pairwise(edges)
+    return tuple((begin, end) for begin, end in parts if begin not in left_out)
 
 
-def _find_loop(kernels: tuple[int, ...], period: int) -> tuple[int, int]:
-    """The first and the behind of the first loop whose passes are so many kernels; 0, 0 for none.
+def _find_loops(codes: IntArray, is_free: Flags, period: int) -> Iterator[tuple[int, int]]:
+    """The first and the behind of each loop among the free kernels whose passes are so many.
 
     A formula may have the same kernel twice in a row: a short pass has to come LEAST_PASSES times.
     """
     least = 2 * period if period >= LEAST_MEMBERS else max(LEAST_PASSES * period, LEAST_LOOP)
-    first = 0
-    for place in range(period, len(kernels) + 1):
-        if place < len(kernels) and kernels[place] == kernels[place - period]:
-            continue
-        if place - first >= least:
-            return first, place
-        first = place - period + 1
-    return 0, 0
+    repeats = (codes[period:] == codes[:-period]) & is_free[period:] & is_free[:-period]
+    changes = np.flatnonzero(np.diff(np.r_[False, repeats, False].view(np.int8)))
+    last = 0
+    for begin, end in zip(changes[::2].tolist(), changes[1::2].tolist(), strict=True):
+        first, behind = max(begin, last), end + period
+        if behind - first >= least:
+            last = behind
+            yield first, behind

@@ -1,0 +1,151 @@
+"""Chains of elementwise kernels, and what one kernel leaves of each."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from gpu_profile.analysis.replay.edits.kernels.elementwise_chains import (
+    Work,
+    find_chains,
+    find_work,
+)
+from gpu_profile.analysis.replay.edits.kernels.fused_chains import fuse_chains
+from gpu_profile.analysis.replay.run.run_graph import RunGraph
+from gpu_profile.analysis.replay.weights import Weights
+from tests.unit.analysis.replay.small_runs import make_steps
+from tests.unit.analysis.replay.test_plan import predict_us
+
+Kernels = Sequence[tuple[str, float]]
+
+NATIVE = "void at::native::"
+VECTORIZED = (
+    NATIVE + "vectorized_elementwise_kernel<(int)4, at::native::{}, std::array<char *, {}>>()"
+)
+MUL = "BinaryFunctor<float, float, float, at::native::binary_internal::MulFunctor<float>>"
+NO_CAST = (
+    NATIVE + "elementwise_kernel<(int)128, (int)2, void at::native::gpu_kernel_impl_nocast<"
+    "at::native::{}>(at::TensorIteratorBase &, const T1 &)::[lambda(int) (instance 1)]>(int, T3)"
+)
+WHERE = "where_kernel_impl()::[lambda() (instance 1)]::[lambda(bool, float, float) (instance 1)]"
+
+TANH = (VECTORIZED.format("tanh_kernel_cuda", "(unsigned long)2"), 200)
+EXP = (VECTORIZED.format("exp_kernel_cuda", "2ul"), 200)
+SCALE = (VECTORIZED.format("AUnaryFunctor<float>", "(unsigned long)2"), 200)
+MULTIPLY = (VECTORIZED.format(MUL, "(unsigned long)3"), 300)
+CAST = (VECTORIZED.format("bfloat16_copy_kernel_cuda", "(unsigned long)2"), 150)
+TINY = (SCALE[0], 2)
+ADD, SINE = ("cupy_add__float32_float32_float32", 300), ("cupy_sin__float32_float32", 200)
+SUM = (f"{NATIVE}reduce_kernel<512, 1, {NATIVE}ReduceOp<float, sum_functor<float>>>()", 150)
+GEMM = ("nvjet_sm90_tst_256x128_64x4_1x2_h_bz_coopA_NNT", 500)
+
+CHAIN = (TANH, SCALE, EXP, MULTIPLY)
+
+
+@pytest.mark.parametrize(
+    ("name", "work"),
+    [
+        (TANH[0], Work(2, is_copy=False, elements=8)),
+        (EXP[0], Work(2, is_copy=False, elements=8)),
+        (MULTIPLY[0], Work(3, is_copy=False, elements=8)),
+        (CAST[0], Work(2, is_copy=True, elements=8)),
+        (NO_CAST.format(MUL), Work(3, is_copy=False, elements=2)),
+        (NO_CAST.format("BUnaryFunctor<float>"), Work(2, is_copy=False, elements=2)),
+        (NO_CAST.format(WHERE), Work(4, is_copy=False, elements=2)),
+        (ADD[0], Work(3, is_copy=False, elements=1)),
+        ("cupy_multiply__float32_float_float32", Work(2, is_copy=False, elements=1)),
+        ("cupy_where__bool_float32_float32_float32", Work(4, is_copy=False, elements=1)),
+        ("cupy_copy__bool_uint8", Work(2, is_copy=True, elements=1)),
+    ],
+)
+def test_a_name_tells_the_arrays_of_an_elementwise_kernel(name: str, work: Work) -> None:
+    assert find_work(name) == work
+
+
+@pytest.mark.parametrize(
+    "name",
+    [SUM[0], GEMM[0], "cupy_take", "triton_poi_fused_add_mul_0", "multi_tensor_apply_kernel"],
+)
+def test_other_kernels_are_no_members(name: str) -> None:
+    assert find_work(name) is None
+
+
+def find(
+    kernels: Kernels, threads: Sequence[int] = (), lane: Sequence[int] = ()
+) -> list[list[int]]:
+    names = list(dict(kernels))
+    length = np.array([int(1_000 * us) for _, us in kernels])
+    found = find_chains(
+        [find_work(name) for name in names],
+        np.array([names.index(name) for name, _ in kernels]),
+        np.array(lane or [7] * len(kernels)),
+        np.cumsum(length) - length,
+        length,
+        np.array(threads or [1 << 20] * len(kernels)),
+    )
+    rows = np.split(found.rows, np.flatnonzero(np.diff(found.chain)) + 1)
+    return [part.tolist() for part in rows if len(part)]
+
+
+@pytest.mark.parametrize(
+    ("kernels", "chains"),
+    [
+        ((GEMM, *CHAIN, GEMM), [[1, 2, 3, 4]]),
+        ((TANH, SCALE, TINY, EXP, MULTIPLY), [[0, 1, 3, 4]]),
+        ((SINE, ADD, SINE, ADD, ADD), [[0, 1, 2, 3, 4]]),
+        ((*CHAIN, GEMM, *CHAIN, CAST), [[0, 1, 2, 3], [5, 6, 7, 8, 9]]),
+        ((*CHAIN, *CHAIN, *CHAIN[:2], EXP), [[0, 1, 2, 3], [4, 5, 6, 7], [8, 9, 10]][:2]),
+    ],
+    ids=["between products", "with a tiny one", "CuPy", "two layers", "passes of a loop"],
+)
+def test_elementwise_kernels_that_follow_each_other_are_a_chain(
+    kernels: Kernels, chains: list[list[int]]
+) -> None:
+    assert find(kernels)[: len(chains)] == chains
+
+
+@pytest.mark.parametrize(
+    "kernels",
+    [
+        (TANH, SCALE, SUM, EXP, MULTIPLY),
+        (TANH, SCALE, CAST, CAST),
+        (MULTIPLY,) * 12,
+        (SCALE, MULTIPLY, EXP) * 4,
+        [(name, 4) for name, _ in CHAIN],
+    ],
+    ids=["a reduction", "casts", "a loop of one", "a loop of three", "tiny kernels"],
+)
+def test_other_rows_are_no_chain(kernels: Kernels) -> None:
+    assert find((GEMM, *kernels, GEMM)) == []
+
+
+def test_a_chain_is_of_one_size_and_one_lane() -> None:
+    assert find(CHAIN, threads=(1 << 20, 1 << 20, 1 << 18, 1 << 18)) == []
+    assert find(CHAIN, lane=(7, 7, 8, 8)) == []
+    assert find(CHAIN, threads=(0, 0, 0, 0)) == []
+
+
+def test_what_pytorch_gives_a_thread_differs_by_its_version() -> None:
+    unrolled = (NO_CAST.format(MUL).replace("(int)2", "(int)4"), 300)
+    for threads in (1 << 20, 1 << 21):
+        assert find((*CHAIN, unrolled), threads=[1 << 20] * 4 + [threads]) == [[0, 1, 2, 3, 4]]
+
+
+def make_graph(kernels: Kernels) -> RunGraph:
+    graph = make_steps(kernels)
+    count = len(graph.ops.start)
+    sizes = {"blocks": np.full(count, 8_192), "threads": np.full(count, 128)}
+    return replace(graph, ops=replace(graph.ops, **sizes))
+
+
+def test_one_kernel_and_one_launch_of_a_chain_are_left() -> None:
+    """Of 900 us: 9 arrays are 2 at the least, and 3 at the most, as one operand is not written."""
+    graph, change = make_graph((GEMM, *CHAIN, GEMM)), fuse_chains()
+    assert change.bounds is not None
+    applied = (change.bounds[0], change.apply, change.bounds[1])
+    predicted = [predict_us(graph, each) for each in applied]
+    assert predicted == pytest.approx([1_300, 1_250, 1_200], rel=0.002)
+    weights = change.apply(graph, Weights.of(graph))
+    freed = np.flatnonzero((weights.lag == 0) & (graph.edges.lag > 0) & (graph.edges.kind == 2))
+    assert len(freed) == 3 * graph.steps
