@@ -21,12 +21,25 @@ kernels that want it so."""
 LEAST_PASSES, LEAST_LOOP = 3, 6
 """A loop over tensors launches the same one to three kernels so many times, LEAST_LOOP or more in
 all. They work on other arrays each, and a fused kernel reads and writes all of these."""
+LOOP_PART = 0.75
+"""Of a row of kernels. Two passes are a loop if they are most of it: the two normal distributions of
+an option's price have the same five kernels each, of 28."""
 MOST_PASS = 256
 """Kernels of a pass. An optimizer has 5 to 20, a time step of a simulation some tens."""
 MOST_RATIO = 2.1
 """Of the numbers of elements in a chain. A kernel's is known by its threads, of which PyTorch lets
 each have 4 or 8, by its version."""
 LEAST_ARRAYS = 2
+SLOW_PASS = 2.0
+"""Of 66 chains of 4 to 12 kernels (4 to 64 M elements) the kernel that torch.compile made took 0.7 to
+2.8 times as long as the slowest member in fp32 and 1.4 to 3.1 times in bf16, whose functions it
+computes in fp32 (H200)."""
+LINK = -1
+"""The `elements` of kernels that stand within a chain, whatever the number of their threads: sums of
+rows, as a norm has them, and concatenations."""
+_LINKS = re.compile(
+    r"at::native::(\(anonymous namespace\)::|<unnamed>::)?(reduce_kernel|CatArrayBatchedCopy)"
+)
 _CUPY = re.compile(r"cupy_(\w+?)__(\w+)$")
 _TORCH = re.compile(
     r"at::native::((?P<vectors>vectorized(_templated)?_elementwise_kernel)"
@@ -44,7 +57,8 @@ Codes = NDArray[np.signedinteger[Any]]
 @dataclass(frozen=True)
 class Work:
     """What an elementwise kernel does, by its full name: the number of `arrays` that it reads and
-    writes, whether it only copies, casts or fills, and how many `elements` a thread has.
+    writes, whether it only copies, casts or fills, and how many `elements` a thread has, LINK if
+    its threads do not tell the size of its arrays.
     """
 
     arrays: int
@@ -58,6 +72,8 @@ def find_work(name: str) -> Work | None:
     if match := _CUPY.match(name):
         arrays = sum(kind == "bool" or kind[-1:].isdigit() for kind in match[2].split("_"))
         return Work(max(arrays, 1), match[1] == "copy", 1)
+    if _LINKS.search(name):
+        return Work(2, is_copy=True, elements=LINK)
     match = _TORCH.search(name)
     if not match:
         return None
@@ -100,13 +116,22 @@ class Chains:
     def measure_left(self, share: float) -> NDArray[np.float64]:
         """The part of each member's time that a fused kernel takes.
 
-        It reads and writes LEAST_ARRAYS at the least. At the most (`share` 1) each operand that no
-        member has to have written is an array of its own.
+        At the least it reads and writes LEAST_ARRAYS, as fast as the fastest member an array: one
+        of narrow numbers, where others are of wide ones. At the most (`share` 1) each operand that
+        no member has to have written is an array of its own, takes as long as in all members, and
+        the kernel SLOW_PASS of the slowest member.
         """
-        arrays, members = np.bincount(self.chain, self.arrays), np.bincount(self.chain)
-        most = arrays - 2 * members + LEAST_ARRAYS
-        fused = LEAST_ARRAYS + share * (most - LEAST_ARRAYS)
-        return np.asarray(np.minimum(fused / arrays, 1.0)[self.chain], np.float64)
+        if not len(self.rows):
+            return np.empty(0)
+        total, arrays = (np.bincount(self.chain, each) for each in (self.length, self.arrays))
+        first = np.flatnonzero(~self.mark_later())
+        fastest = np.minimum.reduceat(self.length / self.arrays, first)
+        most = arrays - 2 * np.bincount(self.chain) + LEAST_ARRAYS
+        fused = LEAST_ARRAYS + share * np.maximum(most - LEAST_ARRAYS, 0)
+        left = fused * (fastest + share * (total / arrays - fastest))
+        if share == 1:
+            left = np.maximum(left, SLOW_PASS * np.maximum.reduceat(self.length, first))
+        return np.asarray(np.minimum(left / total, 1.0)[self.chain], np.float64)
 
 
 def find_chains(
@@ -122,12 +147,12 @@ def find_chains(
     of all its blocks.
     """
     elements = np.array([work.elements if work else 0 for work in works], np.int64)[name]
-    count = elements * threads
-    ends = count == 0
     order = np.lexsort((start, lane))
-    order = order[ends[order] | (length[order] >= LEAST_NS)]
+    order = order[(elements[order] == 0) | (length[order] >= LEAST_NS)]
+    count = _fill_links(elements[order] * np.where(elements == LINK, 1, threads)[order])
+    links = elements == LINK
     parts = [
-        rows[first:behind]
+        _trim(rows[first:behind], links)
         for rows in _split_rows(order, lane, count)
         for first, behind in _split_passes(tuple(name[rows].tolist()))
     ]
@@ -141,15 +166,27 @@ def find_chains(
 
 
 def _split_rows(order: IntArray, lane: Codes, count: IntArray) -> Iterator[IntArray]:
-    """The kernels that follow each other in a lane with about as many elements."""
-    sizes, lanes = count[order], lane[order]
-    less, more = np.minimum(sizes[1:], sizes[:-1]), np.maximum(sizes[1:], sizes[:-1])
+    """The kernels that follow each other in a lane with about as many elements: their `count`."""
+    lanes = lane[order]
+    less, more = np.minimum(count[1:], count[:-1]), np.maximum(count[1:], count[:-1])
     follows = (less > 0) & (more <= MOST_RATIO * less) & (lanes[1:] == lanes[:-1])
     begins = np.flatnonzero(np.r_[True, ~follows][: len(order)])
     lengths = np.diff(begins, append=len(order))
     is_long = lengths >= LEAST_MEMBERS
     for begin, length in zip(begins[is_long].tolist(), lengths[is_long].tolist(), strict=True):
         yield order[begin : begin + length]
+
+
+def _fill_links(count: IntArray) -> IntArray:
+    """The numbers of elements, where a link has that of the kernel before it."""
+    last = np.maximum.accumulate(np.where(count == LINK, 0, np.arange(len(count))))
+    return np.asarray(np.maximum(count[last], 0), np.int64)
+
+
+def _trim(rows: IntArray, links: Flags) -> IntArray:
+    """The rows without links at both ends."""
+    members = np.flatnonzero(~links[rows])
+    return rows[members[0] : members[-1] + 1] if len(members) else rows[:0]
 
 
 def _is_chain(computes: Flags) -> bool:
@@ -180,7 +217,10 @@ def _find_loops(codes: IntArray, is_free: Flags, period: int) -> Iterator[tuple[
 
     A formula may have the same kernel twice in a row: a short pass has to come LEAST_PASSES times.
     """
-    least = 2 * period if period >= LEAST_MEMBERS else max(LEAST_PASSES * period, LEAST_LOOP)
+    least = LEAST_PASSES * period
+    if period >= LEAST_MEMBERS:
+        least = min(least, max(2 * period, int(LOOP_PART * len(codes))))
+    least = max(least, LEAST_LOOP)
     repeats = (codes[period:] == codes[:-period]) & is_free[period:] & is_free[:-period]
     changes = np.flatnonzero(np.diff(np.r_[False, repeats, False].view(np.int8)))
     last = 0
