@@ -93,7 +93,7 @@ def save_with_grids(training: Training, folder: Path, blocks: int) -> Path:
     """The report on a GPU of 132 multiprocessors; FEW has so many blocks, all others 132."""
     path = training.save(folder)
     with closing(sqlite3.connect(path)) as database, database:
-        for side in ("gridX", "gridY", "gridZ"):
+        for side in ("gridX", "gridY", "gridZ", "blockX", "blockY", "blockZ"):
             database.execute(
                 f"ALTER TABLE CUPTI_ACTIVITY_KIND_KERNEL ADD COLUMN {side} INT DEFAULT 1"
             )

@@ -107,12 +107,13 @@ RULE = FindingRule(
             causes=("chains",),
             when=(
                 f"{LEAST_MEMBERS} elementwise kernels of PyTorch or CuPy or more, each of "
-                f"{LEAST_NS / 1e3:.0f} us or more, follow each other in a stream with as many "
-                "elements and no other kernel between. Three of them compute, as casts and copies "
-                "alone are no chain. A pass of a loop over tensors is a chain of its own. The gain "
-                "is an estimate: a fused kernel takes the time of its inputs and results, of which "
-                "there are two arrays at the least, and at the most one for each operand that no "
-                "kernel of the chain has written"
+                f"{LEAST_NS / 1e3:.0f} us or more, follow each other in a stream with about as "
+                "many elements and no other kernel between but sums and concatenations. Three of "
+                "them compute, as casts and copies alone are no chain. Each pass of a loop over "
+                "tensors or time steps is a chain of its own, and one of three kernels or fewer is "
+                "none. The gain is an estimate: a fused kernel reads and writes two arrays at the "
+                "least, and at the most one for each operand that no kernel of the chain has "
+                "written; the estimate is in the middle"
             ),
         ),
     ),
