@@ -16,6 +16,9 @@ FEWEST_ROUNDS, FEWEST_BODIES = 8, 3
 # What a text or an image with another shape launches differs in many places. Of the stretches that
 # hold more than usual the last 9 are looked at.
 LOOKS, MOST = 9, 0.75
+# Two answers by one model and one by another, again and again, are three parts of a step. What
+# comes more seldom may be an evaluation or a checkpoint.
+MOST_PARTS = 4
 
 
 def is_loop_body(launches: Launches, anchor: Anchor) -> bool:
@@ -35,6 +38,14 @@ def is_loop_body(launches: Launches, anchor: Anchor) -> bool:
     rows = [_find_extra(launches, anchor, row, body) for row in longer[-LOOKS:].tolist()]
     found = [_is_outside(launches, extra, body) for extra in rows if extra is not None]
     return sum(found) >= MOST * len(rows)
+
+
+def takes_turns(anchor: Anchor) -> bool:
+    """Whether every third or fourth stretch is another one: they are the parts of a step."""
+    others = np.flatnonzero(~anchor.alike)
+    if len(others) < FEWEST_ROUNDS or not comes_regularly(others):
+        return False
+    return bool(np.median(np.diff(others)) <= MOST_PARTS)
 
 
 def _come_back(longer: IntArray) -> bool:

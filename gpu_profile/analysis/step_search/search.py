@@ -35,7 +35,7 @@ from gpu_profile.analysis.step_search.graph_replays import (
     include_first_replays,
 )
 from gpu_profile.analysis.step_search.launches import Launches
-from gpu_profile.analysis.step_search.loop_bodies import is_loop_body
+from gpu_profile.analysis.step_search.loop_bodies import is_loop_body, takes_turns
 
 # 90 % of the steps must hold an optimizer launch, a copy or a graph, if any does.
 NEARLY_ALL = 0.9
@@ -248,7 +248,7 @@ def _is_whole(launches: Launches, anchor: Anchor, begin: int) -> bool:
     They are if each stretch holds a copy or a graph, if all are even, or if the unlike stretches
     are a log or an evaluation, not a part of a longer step.
     """
-    if is_inner_loop(anchor, launches.gpu) or is_loop_body(launches, anchor):
+    if takes_turns(anchor) or is_inner_loop(anchor, launches.gpu) or is_loop_body(launches, anchor):
         return False
     boundaries = np.flatnonzero(launches.to_device | launches.to_host | launches.graph)
     if _all_hold(anchor, boundaries):
