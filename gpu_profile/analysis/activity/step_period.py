@@ -21,6 +21,7 @@ from gpu_profile.analysis.activity.load.operations import GRAPH_NAME
 from gpu_profile.analysis.arrays.columns import encode_column, list_distinct
 from gpu_profile.analysis.arrays.ends import Ends
 from gpu_profile.analysis.arrays.types import IntArray
+from gpu_profile.analysis.step_search.boundaries import Repetition
 from gpu_profile.analysis.step_search.launches import Launches
 from gpu_profile.analysis.step_search.search import find_repetition
 from gpu_profile.analysis.step_search.tokens import find_by_tokens
@@ -39,6 +40,8 @@ OF_PARAMETER, FURTHER = re.compile(r"addcdiv_cuda"), 4
 # A loop's body begins some host work before its first launch: 0.1 to 2 % of a step in plain loops,
 # 5 % in Lightning and in steps below 1 ms. Half of the pause, up to 2.5 % of a step, is the guess.
 LEAD = 0.025
+EQUAL = 0.99
+"""Where so many steps launch the same number of operations, nothing comes between some of them."""
 BACKWARD = re.compile(r"bwd|backward|[wd]grad", re.IGNORECASE)
 # XLA's "loop_add_fusion_6" and "wrapped_subtract" may be of a backward pass or an optimizer.
 OF_XLA = re.compile(r"(\w+_)?fusion(_dot\w*|_\d+)?$|wrapped_\w+$|(void )?(stream_executor|xla)::")
@@ -73,10 +76,18 @@ def repeated_steps(activity: Activity) -> RepeatedSteps | str:
         return repetition
     start = _body_starts(activity, rows, launches, repetition.first)
     end = np.r_[start[1:] - 1, launches.returned[repetition.end - 1]]
-    source, pauses = f"repetition of {repetition.size} launches", launches.asked[repetition.pauses]
-    if repetition.by_copies:
-        source = f"copies to the host behind {repetition.size} launches each"
+    source, pauses = _name_source(launches, repetition), launches.asked[repetition.pauses]
     return RepeatedSteps(source, start, end, repetition.alike, pauses, repetition.by_copies)
+
+
+def _name_source(launches: Launches, repetition: Repetition) -> str:
+    """How the steps were found. Nothing tells a step of a program from equal parts of it."""
+    if repetition.by_copies:
+        return f"copies to the host behind {repetition.size} launches each"
+    source = f"repetition of {repetition.size} launches"
+    same = np.diff(repetition.first) == repetition.size
+    is_sure = launches.optimizer.any() or np.mean(same) < EQUAL
+    return source if is_sure else f"{source}, which a step of the program may hold several times"
 
 
 def _may_train(activity: Activity) -> bool:

@@ -74,6 +74,7 @@ class Diagnosis:
         document = {
             "findings": [finding.as_json() for finding in self.findings],
             "unjudged": list(self.unjudged),
+            **self.overview.describe_step(),
             **self.describe_plan(),
             **({"requests": self.requests.as_json()} if self.requests else {}),
         }

@@ -1,7 +1,7 @@
 """Start-up and step times of a run: facts of the run, not findings with a cost."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 
 import numpy as np
 
@@ -96,6 +96,10 @@ class Overview:
     budget: BudgetFacts | None = None
     iterations: IterationTimes | None = None
     others: tuple[OtherProcess, ...] = ()
+
+    def describe_step(self) -> dict[str, object]:
+        """`step_ms` for JSON: how many steps were found, how, and how long they are; or null."""
+        return {"step_ms": asdict(self.step) if self.step else None}
 
     def to_lines(self) -> Iterator[str]:
         """The known facts, one line each."""

@@ -89,7 +89,7 @@ def _document(diagnosis: Diagnosis, directory: Path, page: Path | None) -> dict[
     return {
         "run": run.id,
         "start_up": asdict(facts.start_up) if facts.start_up else None,
-        "step_ms": asdict(facts.step) if facts.step else None,
+        **facts.describe_step(),
         **({"token_budget": asdict(facts.budget)} if facts.budget else {}),
         "findings": [finding.as_json() for finding in diagnosis.findings[:MOST_FINDINGS]],
         "unjudged": list(diagnosis.unjudged),

@@ -95,8 +95,10 @@ def _find_last_ended(activity: Activity, time: IntArray) -> IntArray:
     """The operation of any stream that ended last before each time."""
     if not len(time):
         return np.empty(0, np.int64)
-    # An operation that runs longer than all these times is not sought.
-    near = np.flatnonzero(activity.ops.start <= time.max())
+    # An operation that runs longer than all these times is not sought. Where none began before
+    # (launches queue up before the first one), the first one is near: it ends too late to count.
+    began = activity.ops.start
+    near = np.flatnonzero(began <= max(int(time.max()), int(began.min())))
     ends = activity.ops.end[near]
     order = np.argsort(ends, kind="stable")
     return near[order[np.searchsorted(ends[order], time, "right") - 1]]

@@ -69,7 +69,7 @@ def test_marks_of_a_warm_up_do_not_hide_the_replays_of_a_graph(tmp_path: Path) -
         rank.copy(1)
         rank.graph(4000)
     steps = steps_of(rank, begins, tmp_path / "graph.sqlite")
-    assert steps.source == "repetition of 2 launches"
+    assert steps.source.startswith("repetition of 2 launches")
     assert len(steps) == 40
     assert np.abs(steps.host_start - trained).max() <= 0.03 * np.median(np.diff(trained))
 
@@ -104,7 +104,7 @@ def test_captured_inference_has_the_steps_of_its_replays(tmp_path: Path) -> None
         rank.graph(3000)
         rank.item()
     steps = steps_of(rank, [begin], tmp_path / "inference.sqlite")
-    assert steps.source == "repetition of 3 launches"
+    assert steps.source.startswith("repetition of 3 launches")
     assert 39 <= len(steps) <= 40
 
 
@@ -211,7 +211,7 @@ def test_ranges_of_a_compiler_are_no_steps(tmp_path: Path) -> None:
         rank.copy(1)
         work(rank, "fusion", "fusion_1", "fusion_2")
     steps = find_steps(first(rank.recording.save(tmp_path / "xla.sqlite")))
-    assert steps.source == "repetition of 4 launches"
+    assert steps.source.startswith("repetition of 4 launches")
     assert 28 <= len(steps) <= 30
 
 

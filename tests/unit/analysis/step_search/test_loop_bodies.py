@@ -10,6 +10,7 @@ from tests.unit.analysis.step_search.test_search import (
     LAYER,
     TO_DEVICE,
     TO_HOST,
+    TRIED,
     Program,
     recorded,
     steps_of,
@@ -59,9 +60,17 @@ def draws_an_image(program: Program, _number: int) -> None:
     program.launch(range(HEAD + 10, HEAD + 20))
 
 
+def asks_two_models(program: Program, _number: int) -> None:
+    """One of them twice; each answer is read."""
+    program.step()
+    program.launch([*range(LAYER, LAYER + 60), TO_HOST] * 2)
+    program.launch([*range(TRIED, TRIED + 70), TO_HOST])
+
+
 @pytest.mark.parametrize(
     "act",
     [
+        asks_two_models,
         reads_in_each_layer,
         mixes_in_small_layers,
         gives_a_word,
@@ -70,7 +79,8 @@ def draws_an_image(program: Program, _number: int) -> None:
     ],
 )
 def test_a_loop_inside_of_a_step_is_a_part(act: Callable[[Program, int], None]) -> None:
-    assert steps_of(recorded(act)).first.tolist() == recorded(act).begins
+    program = recorded(act)
+    assert steps_of(program).first.tolist() == program.begins
 
 
 def writes_every_tenth_state(program: Program, number: int) -> None:
