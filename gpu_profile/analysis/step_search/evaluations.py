@@ -48,7 +48,7 @@ def split_at_openings(launches: Launches, usual: IntArray, first: IntArray, size
     if np.mean(inside == 1) < LIKE:
         return first
     places = places[places >= first[0]]
-    apart = np.abs(first[:, None] - places).min(axis=1, initial=len(code))
+    apart = _find_nearest(first, places, len(code))
     model = launches.token[usual[0] : usual[0] + size]
     others = [
         row
@@ -56,6 +56,14 @@ def split_at_openings(launches: Launches, usual: IntArray, first: IntArray, size
         if _share(launches.token[row : row + size], model) >= STEP_SHARE
     ]
     return np.union1d(places, np.array(others, np.int64))
+
+
+def _find_nearest(rows: IntArray, places: IntArray, most: int) -> IntArray:
+    """How far each row is from the nearest of the sorted places, at most `most`."""
+    far = np.r_[-most, places, 2 * most]
+    behind = np.searchsorted(far, rows)
+    apart = np.minimum(far[behind] - rows, rows - far[behind - 1])
+    return np.asarray(np.minimum(apart, most), np.int64)
 
 
 def _share(token: IntArray, model: IntArray) -> float:

@@ -1,5 +1,6 @@
 """The loop inside of a step is told from steps that log every n-th time."""
 
+import tracemalloc
 from collections.abc import Callable
 
 import pytest
@@ -131,6 +132,19 @@ def reads_and_pads_by_turns(program: Program, number: int) -> None:
 def test_what_every_nth_step_adds_joins_no_steps(act: Callable[[Program, int], None]) -> None:
     program = recorded(act, 160)
     assert abs(len(steps_of(program).first) - 160) <= 1
+
+
+@pytest.mark.further
+def test_many_short_steps_take_little_memory() -> None:
+    """A table of all distances between 40,000 steps would take 13 GB."""
+    program = Program()
+    for _ in range(40_000):
+        program.step()
+        program.launch([LAYER + 1, LAYER + 2, TO_HOST])
+    tracemalloc.start()
+    assert len(steps_of(program).first) >= 40_000 - 1
+    assert tracemalloc.get_traced_memory()[1] < 300e6
+    tracemalloc.stop()
 
 
 def test_few_rounds_of_a_loop_do_not_tell_a_step() -> None:

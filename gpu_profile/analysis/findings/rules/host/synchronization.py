@@ -134,8 +134,8 @@ RULE = FindingRule(
             causes=("sync",),
             when=(
                 "calls block the host in every other step or more, for 5 us each or longer, or "
-                "together for 0.6 % of the step, which is what calls cost that find the GPU idle. An "
-                "engine waits for its tokens once an iteration: that is none"
+                "together for 0.6 % of the step, which is what calls cost that find the GPU idle. "
+                "An engine waits for its tokens once an iteration: that is none"
             ),
         ),
     ),
