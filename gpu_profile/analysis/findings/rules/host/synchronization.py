@@ -20,8 +20,8 @@ HELD_NS = 5_000
 HELD_PART = 1 / 5
 """Of the least time that is told. The profiler slows the host, so that its calls wait less: the
 reads of a ResNet-50 held it for 2 % of the recorded step, and cost 9 % without the profiler; those
-of 12 layers 0.7 %, and 15 %. Calls for which nothing was left to wait held it for 0.2 % at most in
-15 recordings."""
+of 12 layers 0.7 %, and 15 %. Calls for which nothing was left to wait held it for 0.1 % at most in
+11 recordings."""
 MOST_CALLS = 4
 SHORT_PART = 0.1
 """Of the longest wait: a call behind it, for which nothing is left to wait, takes 5 of 1,300 us."""
