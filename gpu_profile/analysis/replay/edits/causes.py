@@ -18,13 +18,13 @@ from gpu_profile.analysis.replay.edits.host_work import (
     remove_told_pauses,
 )
 from gpu_profile.analysis.replay.edits.kernels.small_grids import spread_small_grids
+from gpu_profile.analysis.replay.edits.loops.tiny_kernels import join_tiny_kernels
 from gpu_profile.analysis.replay.edits.moved_state import (
     describe_moved_state,
     keep_batch_memory,
     leave_state,
 )
 from gpu_profile.analysis.replay.edits.offloaded_state import describe_state_work, skip_state_work
-from gpu_profile.analysis.replay.edits.tiny_kernels import join_tiny_kernels
 from gpu_profile.analysis.replay.edits.waits import describe_waits, remove_waits
 
 PAGEABLE_COPIES = Change(

@@ -25,7 +25,7 @@ from gpu_profile.analysis.replay.changes import (
     unblock_calls,
 )
 from gpu_profile.analysis.replay.edits.calls import LATE_NS
-from gpu_profile.analysis.replay.edits.read_loops import (
+from gpu_profile.analysis.replay.edits.loops.read_loops import (
     describe_write_loops,
     fuse_read_loops,
     fuse_write_loops,

@@ -3,7 +3,7 @@
 import pytest
 
 from gpu_profile.analysis.activity.activity import COMPUTE, COPY, SET
-from gpu_profile.analysis.replay.edits.launch_rows import find_launch_rows
+from gpu_profile.analysis.replay.edits.loops.launch_rows import find_launch_rows
 from gpu_profile.analysis.replay.weights import Weights
 from tests.unit.analysis.replay.small_runs import Call, Op, join, make_rank
 

@@ -17,7 +17,7 @@ from gpu_profile.analysis.replay.edits.gpu_work import (
     scale_communication,
     scale_kernels,
 )
-from gpu_profile.analysis.replay.edits.tiny_kernels import join_tiny_kernels
+from gpu_profile.analysis.replay.edits.loops.tiny_kernels import join_tiny_kernels
 from gpu_profile.analysis.replay.edits.waits import remove_waits
 from gpu_profile.analysis.replay.plan import make_plan
 from gpu_profile.analysis.replay.rank.rank_graph import RankGraph

@@ -17,8 +17,8 @@ from gpu_profile.analysis.findings.rule import FindingRow, FindingRule
 from gpu_profile.analysis.findings.view import View
 from gpu_profile.analysis.modules.module_times import sum_by_module
 from gpu_profile.analysis.replay.edits.causes import TINY_LAUNCHES
-from gpu_profile.analysis.replay.edits.launch_rows import mark_runs
-from gpu_profile.analysis.replay.edits.tiny_kernels import TINY_NS
+from gpu_profile.analysis.replay.edits.loops.fused_kernels import TINY_NS
+from gpu_profile.analysis.replay.edits.loops.launch_rows import mark_runs
 from gpu_profile.analysis.store.database import Database
 
 # An ordinary layer launches some tens of small kernels, and a step some hundreds. Few of them are

@@ -90,17 +90,21 @@ def _mark_last(later: Flags) -> Flags:
     return np.asarray(~np.r_[later[1:], False][: len(later)], np.bool_)
 
 
-def find_launch_rows(graph: RunGraph, chosen: Flags) -> LaunchRows:
-    """The rows of the calls that launch only the `chosen` operations."""
+def find_launch_rows(graph: RunGraph, chosen: Flags, group: IntArray | None = None) -> LaunchRows:
+    """The rows of the calls that launch only the `chosen` operations, thread by thread, or by the
+    `group` of each call.
+    """
     call, count = graph.ops.call, len(graph.calls.start)
     launched = call != NONE
     only_chosen = np.zeros(count, bool)
     only_chosen[call[chosen & launched]] = True
     only_chosen[call[~chosen & launched]] = False
     launches = np.unique(call[launched]).astype(np.int64)
-    thread, step = graph.calls.thread[launches], graph.calls.step[launches]
-    in_row = mark_runs(only_chosen[launches], thread.astype(np.int64))
-    changes = (np.diff(in_row) != 0) | (np.diff(thread) != 0) | (np.diff(step) != 0)
+    group = graph.calls.thread.astype(np.int64) if group is None else group
+    launches = launches[np.lexsort((graph.calls.start[launches], group[launches]))]
+    group, step = group[launches], graph.calls.step[launches]
+    in_row = mark_runs(only_chosen[launches], group)
+    changes = (np.diff(in_row) != 0) | (np.diff(group) != 0) | (np.diff(step) != 0)
     part = np.cumsum(np.r_[False, changes][: len(launches)], dtype=np.int64)
     return LaunchRows(launches[in_row], part[in_row])
 

@@ -9,8 +9,8 @@ import numpy as np
 from gpu_profile.analysis.activity.activity import COMPUTE, SET
 from gpu_profile.analysis.arrays.types import Flags, IntArray
 from gpu_profile.analysis.replay.changes import free_calls
-from gpu_profile.analysis.replay.edits.launch_rows import mark_runs
-from gpu_profile.analysis.replay.edits.tiny_kernels import fuse_kernels, measure_shares
+from gpu_profile.analysis.replay.edits.loops.fused_kernels import fuse_kernels, measure_shares
+from gpu_profile.analysis.replay.edits.loops.launch_rows import mark_runs
 from gpu_profile.analysis.replay.rank.rank_graph import NONE
 from gpu_profile.analysis.replay.run.run_graph import RunGraph
 from gpu_profile.analysis.replay.weights import Weights

@@ -1,0 +1,1 @@
+"""Changes of loops over many small things: their passes are one."""

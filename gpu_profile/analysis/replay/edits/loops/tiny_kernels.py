@@ -1,0 +1,101 @@
+"""The change in which the tiny kernels of a loop are one kernel: fused, or batched."""
+
+import numpy as np
+
+from gpu_profile.analysis.arrays.memo import once_each
+from gpu_profile.analysis.arrays.types import Flags, IntArray
+from gpu_profile.analysis.replay.changes import Apply, Change, free_calls, shorten
+from gpu_profile.analysis.replay.edits.loops.copy_loops import (
+    describe_copy_loops,
+    find_copy_loops,
+    run_copy_loops_once,
+)
+from gpu_profile.analysis.replay.edits.loops.fused_kernels import (
+    TINY_NS,
+    fuse_kernels,
+    mark_tiny,
+    measure_shares,
+)
+from gpu_profile.analysis.replay.edits.loops.launch_rows import LaunchRows, find_launch_rows
+from gpu_profile.analysis.replay.run.run_graph import RunGraph
+from gpu_profile.analysis.replay.weights import Weights
+
+
+def join_tiny_kernels() -> Change:
+    """The kernels of a row are one that fills the GPU, as a batch of the loop's passes does. At the
+    least they are fused, and each takes the multiprocessors that it takes now: passes that need
+    each other cannot run side by side.
+    """
+    batched = _join_rows(is_batched=True)
+    return Change(
+        "launches of tiny kernels",
+        batched,
+        ("tiny_kernels",),
+        is_bound=True,
+        describe=_describe_rows,
+        bounds=(_join_rows(is_batched=False), batched),
+    )
+
+
+def _join_rows(is_batched: bool) -> Apply:
+    """Small kernels and fills of memory in a row: their launches take no time, and the first of a
+    row alone takes EMPTY_NS to begin and end. Batched, the others take their part of the GPU, and
+    a loop of passes keeps one launch of each kernel. A loop that copies in each pass has one left.
+    """
+
+    def apply(graph: RunGraph, weights: Weights) -> Weights:
+        weights = run_copy_loops_once(graph, weights, is_batched)
+        tiny, rows = _find_rows(graph, is_batched)
+        gone = ~rows.mark_batches(graph) if is_batched else np.ones(len(rows.calls), bool)
+        joined = _list_launched(graph, tiny, rows.calls[rows.mark_later() & gone])
+        share = measure_shares(graph)[joined] if is_batched else 1.0
+        weights = fuse_kernels(graph, weights, joined, share)
+        paused = rows.list_short_pauses(graph, weights)
+        weights = free_calls(graph, weights, rows.calls[gone & ~graph.calls.waits[rows.calls]])
+        return shorten(graph, weights, graph.nodes.call_start[paused], weights.silent[paused])
+
+    return apply
+
+
+def _find_rows(graph: RunGraph, is_batched: bool = True) -> tuple[Flags, LaunchRows]:
+    """The small kernels and fills that are in no loop with copies, and their rows."""
+    in_loop = np.isin(graph.ops.call, find_copy_loops(graph).rows.calls)
+    tiny = mark_tiny(graph, is_batched) & ~in_loop
+    return tiny, find_launch_rows(graph, tiny)
+
+
+@once_each
+def launches_loops(graph: RunGraph) -> bool:
+    """Whether most tiny kernels in rows are of loops, which a program can batch."""
+    looped = np.unique(graph.ops.call[np.isin(graph.ops.call, find_copy_loops(graph).rows.calls)])
+    rows = _find_rows(graph)[1]
+    return len(looped) > len(rows.calls) or rows.are_loops(graph)
+
+
+def _list_launched(graph: RunGraph, chosen: Flags, calls: IntArray) -> IntArray:
+    """The chosen operations that these calls launch."""
+    launches = np.zeros(len(graph.calls.start) + 1, bool)  # the last cell is of NONE (-1)
+    launches[calls] = True
+    return np.flatnonzero(chosen & launches[graph.ops.call])
+
+
+def _describe_rows(graph: RunGraph) -> str:
+    """Evidence of what a batch does besides; "" for nothing."""
+    lines = describe_copy_loops(graph), _describe_narrow_kernels(graph)
+    return "; ".join(line for line in lines if line)
+
+
+def _describe_narrow_kernels(graph: RunGraph) -> str:
+    """Evidence of the kernels that a batch runs side by side; "" without any."""
+    tiny, rows = _find_rows(graph)
+    joined = _list_launched(graph, tiny, rows.calls[rows.mark_later()])
+    narrow = joined[measure_shares(graph)[joined] < 1]
+    if not len(narrow):
+        return ""
+    count = len(narrow) / graph.steps
+    return (
+        f"{count:.0f} kernels a step in rows have too few threads for the GPU's "
+        f"{graph.ranks[0].multiprocessors} multiprocessors: the cost is that of a batch, in which "
+        f"they run side by side. At the least, those under {TINY_NS / 1e3:.0f} us are one kernel "
+        "that does them one after the other, as passes that need each other have to"
+    )
