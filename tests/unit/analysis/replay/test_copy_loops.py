@@ -26,9 +26,12 @@ from tests.unit.analysis.replay.test_plan import predict_us
 STEPS = 6
 
 
-def make_loop(passes: Sequence[int], size: int = 64, direction: int = TO_DEVICE) -> RankGraph:
+def make_loop(
+    passes: Sequence[int], size: int = 64, direction: int = TO_DEVICE, kernel_us: int = 2
+) -> RankGraph:
     """Each step: a launch of 1 ms, of a kernel of 30 us, and for each pass a copy of 10 us, a wait
-    of 10 for it, and as many launches of 10 as it says, of kernels of 2 us.
+    of 10 for it, and as many launches of 10 as it says, of kernels of 2 us; but the first one of a
+    pass takes `kernel_us`.
     """
     calls, ops, returns, now = list[Call](), list[Op](), list[tuple[int, int]](), 0
     for step in range(STEPS):
@@ -42,8 +45,9 @@ def make_loop(passes: Sequence[int], size: int = 64, direction: int = TO_DEVICE)
             calls.append(Call(now, now + 10_000, step))
             calls.append(Call(now + 10_000, now + 20_000, step, SYNC, waits=True))
             now += 20_000
-            for _ in range(launches):
-                ops.append(Op(now + 11_000, now + 13_000, len(calls), step))
+            for number in range(launches):
+                end = now + 11_000 + 1_000 * (2 if number else kernel_us)
+                ops.append(Op(now + 11_000, end, len(calls), step))
                 calls.append(Call(now, now + 10_000, step))
                 now += 10_000
     return make_rank(calls, ops, returns)
@@ -65,6 +69,13 @@ def test_of_a_loop_that_copies_in_each_pass_one_is_left(passes: list[int], left_
     graph = join(make_loop(passes))
     assert predict_us(graph, join_tiny_kernels().apply) == pytest.approx(left_us, abs=1)
     assert bool(describe_copy_loops(graph)) == (left_us < 1_060)
+
+
+@pytest.mark.parametrize(("launches", "is_loop"), [(10, True), (8, False)])
+def test_a_pass_may_have_a_few_long_kernels(launches: int, is_loop: bool) -> None:
+    """One of eleven launches, with the copy, or one of nine."""
+    graph = join(make_loop([launches] * 8, kernel_us=9))
+    assert bool(describe_copy_loops(graph)) == is_loop
 
 
 def test_the_loss_of_a_loop_is_told_once() -> None:
@@ -97,7 +108,9 @@ def give_copies_away(rank: RankGraph) -> RankGraph:
     waits = np.flatnonzero(serves)[1::2]
     links = replace(
         rank.links,
-        returns=make_pairs(rank.links.returns[:, 0], place[rank.links.returns[:, 1]]),
+        returns=make_pairs(
+            rank.links.returns[:, 0].astype(np.int64), place[rank.links.returns[:, 1]]
+        ),
         handovers=make_pairs(place[waits], place[waits + 1]),
     )
     ops = replace(rank.ops, call=place[rank.ops.call].astype(np.int32))

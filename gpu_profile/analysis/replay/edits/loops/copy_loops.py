@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from gpu_profile.analysis.activity.activity import COPY, COPY_TO_DEVICE, COPY_TO_HOST
+from gpu_profile.analysis.activity.activity import COMPUTE, COPY, COPY_TO_DEVICE, COPY_TO_HOST, SET
 from gpu_profile.analysis.activity.idle.blocking_calls import STAGED_BYTES
 from gpu_profile.analysis.arrays.memo import once_each
 from gpu_profile.analysis.arrays.types import Flags, IntArray
@@ -39,6 +39,9 @@ MOST, ALIKE = 0.75, 2
 """That part of a loop's launches or more is in passes of its usual length: at most ALIKE times the
 median, or as little. Passes of a network over sentences differ by a few launches; copies that stand
 by chance between launches leave 3 here and 80 there."""
+MOST_LONG = 0.1
+"""Of a loop's launches, those of kernels that are not tiny: their work stays in a batch. Changes of
+single images have one in 36, the layers of a ResNet-50 six in ten."""
 LEAST_PASS = 2
 """Launches: a copy, and what works on the value. Copies alone are no loop of launches."""
 
@@ -66,7 +69,7 @@ def run_copy_loops_once(graph: RunGraph, weights: Weights, is_batched: bool = Tr
     gone = loops.gone
     ops = np.flatnonzero(graph.live & np.isin(graph.ops.call, gone))
     copies = graph.ops.kind[ops] == COPY
-    kernels = ops[~copies]
+    kernels = ops[~copies & mark_tiny(graph)[ops]]
     share = measure_shares(graph)[kernels] if is_batched else 1.0
     weights = fuse_kernels(graph, weights, kernels, share)
     weights = drop_copies(graph, weights, ops[copies])
@@ -99,23 +102,24 @@ def _list_served(graph: RunGraph, loops: CopyLoops) -> IntArray:
     thread = graph.calls.thread[calls]
     counts = np.zeros((int(part.max(initial=-1)) + 1, len(graph.threads)), np.int64)
     np.add.at(counts, (part, thread), 1)
-    return calls[counts.argmax(axis=1)[part] != thread]
+    return np.asarray(calls[counts.argmax(axis=1)[part] != thread], np.int64)
 
 
 @once_each
 def find_copy_loops(graph: RunGraph) -> CopyLoops:
-    """The loops of tiny kernels and small copies of which each pass begins with such a copy to the
-    GPU. Threads that hand over to each other are one: XLA copies with threads of its own.
+    """The loops of kernels, nearly all tiny, and small copies, each pass of which begins with such
+    a copy to the GPU. Threads that hand over to each other are one: XLA copies with its own.
     """
     ops, group = graph.ops, _group_threads(graph)[graph.calls.thread]
     small = choose_ops(graph) & (ops.kind == COPY) & (ops.bytes < STAGED_BYTES)
-    rows = find_launch_rows(
-        graph, mark_tiny(graph) | (small & ~match_copies(graph, COPY_TO_HOST)), group
-    )
-    takes = np.zeros(len(group) + 1, bool)  # the last cell is of NONE (-1)
+    small &= ~match_copies(graph, COPY_TO_HOST)
+    works = choose_ops(graph) & np.isin(ops.kind, (COMPUTE, SET))
+    rows = find_launch_rows(graph, works | small, group)
+    takes, is_long = np.zeros((2, len(group) + 1), bool)  # the last cells are of NONE (-1)
     takes[ops.call[small & match_copies(graph, COPY_TO_DEVICE)]] = True
+    is_long[ops.call[works & ~mark_tiny(graph)]] = True
     parts = np.split(rows.calls, np.flatnonzero(~rows.mark_later())[1:])
-    loops = [loop for calls in parts if (loop := _find_loop(calls, takes[calls]))]
+    loops = [loop for calls in parts if (loop := _find_loop(calls, takes[calls], is_long[calls]))]
     return _take_all_calls(graph, group, loops)
 
 
@@ -129,21 +133,25 @@ class _Loop(NamedTuple):
     passes: int
 
 
-def _find_loop(calls: IntArray, takes: Flags) -> _Loop | None:
+def _find_loop(calls: IntArray, takes: Flags, is_long: Flags) -> _Loop | None:
     """The loop in a row of calls that launch, each pass of which begins with those that take."""
     begins = np.flatnonzero(takes & ~np.r_[False, takes[:-1]][: len(takes)])
     if len(begins) < LEAST_ROW:
         return None
     lengths = np.diff(begins, append=len(calls))
     usual = float(np.median(lengths))
+    lengths[-1] = min(lengths[-1], lengths[:-1].max())
     alike = (ALIKE * lengths >= usual) & (lengths <= ALIKE * usual)
     if usual < LEAST_PASS or lengths[alike].sum() < MOST * lengths.sum():
         return None
+    end = int(begins[-1] + lengths[-1])
+    if is_long[begins[0] : end].mean() > MOST_LONG:
+        return None
     longest = int(np.argmax(lengths * alike))
-    end = min(int(begins[-1]) + int(lengths[longest]), len(calls))
-    kept = int(begins[longest]), int(begins[longest]) + int(lengths[longest]) - 1
-    chosen = calls[[begins[0], end - 1, *kept]].tolist()
-    return _Loop(*chosen, passes=len(begins))
+    kept = int(begins[longest])
+    places = [int(begins[0]), end - 1, kept, kept + int(lengths[longest]) - 1]
+    first, last, kept_first, kept_last = calls[places].tolist()
+    return _Loop(first, last, kept_first, kept_last, len(begins))
 
 
 def _take_all_calls(graph: RunGraph, group: IntArray, loops: Sequence[_Loop]) -> CopyLoops:
