@@ -7,6 +7,7 @@ from itertools import chain
 import numpy as np
 
 from gpu_profile.analysis.activity.cached import activities_of, host_ranges_of
+from gpu_profile.analysis.activity.comm.lanes import Collectives
 from gpu_profile.analysis.activity.health import ReportHealth, report_health
 from gpu_profile.analysis.activity.states import RankStates, split_exposed
 from gpu_profile.analysis.activity.steps import Steps, host_steps
@@ -23,6 +24,8 @@ from gpu_profile.analysis.store.database import Database
 from gpu_profile.analysis.tables.analysis import Scope
 
 MOST_PROCESSES = 4  # a fork takes 4 ms and more, a replay 30: with more of them both take as long
+ByKind = tuple[Mapping[str, object], ...]
+"""By rank what each rule collected."""
 NO_INTERVALS = Intervals(np.empty(0, np.int64), np.empty(0, np.int64))
 
 
@@ -56,13 +59,24 @@ def collect_report_facts(database: Database, scope: Scope) -> DiagnosedReport:
 
 def collect_rule_facts(database: Database, scope: Scope) -> DiagnosedReport:
     """The facts of one report that the rules judge, without the graphs."""
+    common = _collect_common(database, scope)
+    return replace(common, ranks=_put_kinds(common.ranks, collect_by_kind(database, scope)))
+
+
+def collect_by_kind(database: Database, scope: Scope) -> ByKind:
+    """By kind what each rule collects of each rank of one report."""
+    return tuple(
+        {kind: rule.collect(activity, database) for kind, rule in RULES.items()}
+        for activity in activities_of(database, scope)
+    )
+
+
+def _collect_common(database: Database, scope: Scope) -> DiagnosedReport:
+    """The facts of one report that many rules read."""
     activities = activities_of(database, scope)
     record = load_host_record(database)
     ranks = tuple(
-        RankFacts(
-            collect_common_facts(activity, scope.offset_ns, database.path.name, record),
-            {kind: rule.collect(activity, database) for kind, rule in RULES.items()},
-        )
+        RankFacts(collect_common_facts(activity, scope.offset_ns, database.path.name, record), {})
         for activity in activities
     )
     hosts = () if activities else host_ranges_of(database, scope)
@@ -74,16 +88,22 @@ def collect_rule_facts(database: Database, scope: Scope) -> DiagnosedReport:
 
 
 def collect_lean_facts(database: Database, scope: Scope) -> DiagnosedReport:
-    """collect_rule_facts() without the intervals of its states: 7 MB of 9 of a million kernels."""
-    report = collect_rule_facts(database, scope)
+    """The facts that many rules read, without the intervals of the states: 7 MB of 9 of a million
+    kernels.
+    """
+    report = _collect_common(database, scope)
     states = [replace(facts.common.states, exposed=NO_INTERVALS) for facts in report.ranks]
     return replace(report, ranks=_put_states(report.ranks, states))
 
 
 def join_facts(
-    lean: DiagnosedReport, graphs: Sequence[RankGraph | NoGraph], states: Sequence[RankStates]
+    lean: DiagnosedReport,
+    by_kind: ByKind,
+    graphs: Sequence[RankGraph | NoGraph],
+    states: Sequence[RankStates],
 ) -> DiagnosedReport:
-    """The facts of collect_lean_facts() with the graphs and the states of the same report.
+    """collect_rule_facts() of collect_lean_facts(), collect_by_kind(), the graphs and the states
+    of the same report.
 
     The states stay the same objects, because split_exposed() computes once for each of them.
     """
@@ -92,7 +112,21 @@ def join_facts(
         rank if rank.start_up == start_up else replace(rank, start_up=start_up)
         for rank, start_up in pairs
     ]
-    return replace(lean, ranks=_put_states(lean.ranks, started), graphs=tuple(graphs))
+    ranks = _put_kinds(_put_states(lean.ranks, started), by_kind)
+    return replace(lean, ranks=ranks, graphs=tuple(graphs))
+
+
+def put_collectives(report: DiagnosedReport, collectives: Sequence[Collectives]) -> DiagnosedReport:
+    """The report with these collectives, one of each rank."""
+    pairs = zip((facts.common.states for facts in report.ranks), collectives, strict=True)
+    states = [replace(rank, collectives=of_rank) for rank, of_rank in pairs]
+    return replace(report, ranks=_put_states(report.ranks, states))
+
+
+def _put_kinds(ranks: Sequence[RankFacts], by_kind: ByKind) -> tuple[RankFacts, ...]:
+    return tuple(
+        replace(facts, by_kind=of_rank) for facts, of_rank in zip(ranks, by_kind, strict=True)
+    )
 
 
 def _put_states(ranks: Sequence[RankFacts], states: Sequence[RankStates]) -> tuple[RankFacts, ...]:

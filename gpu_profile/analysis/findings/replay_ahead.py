@@ -4,10 +4,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from gpu_profile.analysis.activity.comm.lanes import NO_COLLECTIVES
 from gpu_profile.analysis.findings.diagnose import list_unfound
 from gpu_profile.analysis.findings.diagnosed_report import (
     DiagnosedReport,
     collect_rule_facts,
+    put_collectives,
     replay_parts,
     share_replay,
 )
@@ -18,8 +20,15 @@ from gpu_profile.analysis.replay.plan import make_plan
 from gpu_profile.analysis.replay.run_replay import Replay
 from gpu_profile.analysis.replay.shadow import find_shadow
 from gpu_profile.analysis.replay.trials import replay_prices
-from gpu_profile.analysis.tables.analysis import Analysis
+from gpu_profile.analysis.store.database import Database
+from gpu_profile.analysis.tables.analysis import Analysis, Scope
 from gpu_profile.table import Table
+
+
+def collect_facts_beside(database: Database, scope: Scope) -> DiagnosedReport:
+    """collect_rule_facts() without the collectives, which are in the report's ReplayPart."""
+    facts = collect_rule_facts(database, scope)
+    return put_collectives(facts, [NO_COLLECTIVES] * len(facts.ranks))
 
 
 def _no_table(_parts: Sequence[object]) -> Table:
@@ -27,7 +36,7 @@ def _no_table(_parts: Sequence[object]) -> Table:
 
 
 FIRST = (Analysis("replay", collect_replay, _no_table),)
-REST = (Analysis("facts", collect_rule_facts, _no_table),)
+REST = (Analysis("facts", collect_facts_beside, _no_table),)
 """What diagnose reads of each report: FIRST for the replay, and in turns what the rules need."""
 
 
@@ -68,6 +77,8 @@ def join_answer(answer: Sequence[Any]) -> DiagnosedReport:
     """The facts of a report of which FIRST and REST are read."""
     part: ReplayPart = answer[0]
     facts: DiagnosedReport = answer[1]
+    # The same objects, because match_collectives() matches them once.
+    facts = put_collectives(facts, [rank.collectives for rank in part.ranks])
     return replace(facts, graphs=part.graphs)
 
 

@@ -86,18 +86,19 @@ class Readers:
         if not self._pools:
             return self._complete(sources, [*first, *others], {}, notify), None
         with self._workers_end_on_error():
-            begun = self._submit(sources, first, keeps=True)
+            early = tuple(each for each in others[1:] if each.begins_early)
+            begun = self._submit(sources, first, keeps=True, early=early)
             rest = {} if self._turns else self._submit(sources, others, keeps=False)
-            early = self._complete(sources, first, _collect_answers(begun), notify)
+            known = self._complete(sources, first, _collect_answers(begun), notify)
             # A turn beside the first works of others would take more memory than either.
             rest = rest or self._submit(sources, others, keeps=False)
-            used = use_first(early)
+            used = use_first(known)
             tell = partial(_tell_progress, make_patient(notify), len(sources))
             read = _collect_answers(rest, tell, self._replace_turn)
             late = self._complete(sources, others, read, notify)
         for pool in self._pools.values():
             pool.shutdown(wait=False)
-        return [_join_answers(*pair) for pair in zip(early, late, strict=True)], used
+        return [_join_answers(*pair) for pair in zip(known, late, strict=True)], used
 
     def _start_workers(self, sources: Sequence[ReportSource]) -> dict[str, ProcessPoolExecutor]:
         count = len(sources)
@@ -119,13 +120,18 @@ class Readers:
             raise
 
     def _submit(
-        self, sources: Sequence[ReportSource], analyses: Sequence[Analysis], *, keeps: bool
+        self,
+        sources: Sequence[ReportSource],
+        analyses: Sequence[Analysis],
+        *,
+        keeps: bool,
+        early: tuple[Analysis, ...] = (),
     ) -> dict[Future[Answer], int]:
         """The index of the report of each answer to come, without those whose worker is dead."""
         do, futures = partial(do_work, forks=True, keeps=keeps), dict[Future[Answer], int]()
         for index, source in enumerate(sources if self._pools else ()):
             with suppress(BrokenProcessPool):
-                work = Work(source, tuple(analyses), is_light=keeps)
+                work = Work(source, tuple(analyses), is_light=keeps, early=early)
                 futures[self._pools[source.place].submit(do, work)] = index
         return futures
 

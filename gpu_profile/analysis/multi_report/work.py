@@ -3,7 +3,7 @@
 import traceback
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
@@ -20,12 +20,15 @@ from gpu_profile.errors import GpuProfileError, ReportError
 Result = TypeVar("Result")
 Notify = Callable[[str], None]
 Opened = tuple[ExitStack, Database]
+Copy = ForkedCopy[tuple[list[object], tuple[str, ...]]]
 
 CRAFTED_VALUES = (ArithmeticError, LookupError, TypeError, ValueError, RecursionError)
 """Exceptions that values in a crafted report can cause, e.g. a text as the number of a GPU."""
 
 
 _kept: dict[str, Opened] = {}
+_begun: dict[str, tuple[tuple[str, ...], Copy]] = {}
+"""By report what a copy computes for the next work of this process: names, and the copy."""
 
 
 class Partials(list[Any]):
@@ -58,11 +61,14 @@ class ReportSource:
 
 @dataclass(frozen=True)
 class Work:
-    """The task of analysing one report; picklable. `is_light`: it needs no turn."""
+    """The task of analysing one report; picklable. `is_light`: it needs no turn. `early`: what a
+    copy of the process begins for the next work.
+    """
 
     source: ReportSource
     analyses: tuple[Analysis, ...]
     is_light: bool = False
+    early: tuple[Analysis, ...] = ()
 
     @property
     def is_begun(self) -> bool:
@@ -83,31 +89,41 @@ class Work:
             spare_memory()
         else:
             take_turn()
+        names, early = _begun.pop(self.source.place, ((), None))
         # The first one loads what the others read too.
         found = {0: self._collect(0, database)}
-        long = [index for index, each in enumerate(self.analyses) if index and each.takes_long]
-        beside = long if forks and database.can_fork else []
-        copy = ForkedCopy(partial(self._collect_in_copy, beside, database)) if beside else None
-        for index in range(1, len(self.analyses)):
-            if index not in beside:
+        forks = forks and database.can_fork
+        if self.early and forks:
+            _begun[self.source.place] = self._begin_early(database)
+        rest = [(index, each) for index, each in enumerate(self.analyses) if index]
+        begun = [index for index, each in rest if each.begins_early and each.name in names]
+        long = [index for index, each in rest if forks and each.takes_long and index not in begun]
+        copy = ForkedCopy(partial(self._collect_in_copy, long, database)) if long else None
+        for index, _ in rest:
+            if index not in (*begun, *long):
                 found[index] = self._collect(index, database)
         notes = {*database.notes}
-        if copy:
-            of_copy, notes_of_copy = copy.result()
-            found.update(of_copy)
+        for indexes, each in ((begun, early), (long, copy)):
+            of_copy, notes_of_copy = each.result() if each else ([], ())
+            found.update(zip(indexes, of_copy, strict=True))
             notes.update(notes_of_copy)
         partials = Partials(found[index] for index in range(len(self.analyses)))
         partials.notes = (*sorted(notes), *describe_source(database))
         return partials
+
+    def _begin_early(self, database: Database) -> tuple[tuple[str, ...], Copy]:
+        work = replace(self, analyses=self.early)
+        copy = ForkedCopy(partial(work._collect_in_copy, range(len(self.early)), database))
+        return tuple(each.name for each in self.early), copy
 
     def _collect(self, index: int, database: Database) -> object:
         return self.analyses[index].partial(database, self.source.scope)
 
     def _collect_in_copy(
         self, indexes: Sequence[int], database: Database
-    ) -> tuple[dict[int, object], tuple[str, ...]]:
+    ) -> tuple[list[object], tuple[str, ...]]:
         database.reopen()
-        return {index: self._collect(index, database) for index in indexes}, database.notes
+        return [self._collect(index, database) for index in indexes], database.notes
 
 
 def read_one(

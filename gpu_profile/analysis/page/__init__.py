@@ -12,7 +12,9 @@ from gpu_profile.analysis.activity.load.kept_columns import keep_activities
 from gpu_profile.analysis.activity.states import RankStates, split_exposed
 from gpu_profile.analysis.findings.diagnose import judge_run
 from gpu_profile.analysis.findings.diagnosed_report import (
+    ByKind,
     DiagnosedReport,
+    collect_by_kind,
     collect_lean_facts,
     join_facts,
 )
@@ -44,6 +46,7 @@ from gpu_profile.analysis.page.sections.report_facts import PageReport, report_f
 from gpu_profile.analysis.page.timeline_data import Edges, timeline_data, waits_of
 from gpu_profile.analysis.replay.collect import collect_graphs
 from gpu_profile.analysis.replay.rank.rank_graph import NoGraph, RankGraph
+from gpu_profile.analysis.replay.run.matched_ranks import match_ranks
 from gpu_profile.analysis.replay.run_replay import Replay, prepare_replay
 from gpu_profile.analysis.scrub.redactor import Redactor
 from gpu_profile.analysis.store.database import Database
@@ -57,8 +60,10 @@ from gpu_profile.table import Column, Table
 # page, over all ranks: about 12 of its 20 MB.
 EVENTS, BINS, WAITS = 1_000_000, 130_000, 100_000
 Judge = Callable[[], Diagnosis]
-_BESIDE = ("graphs", "findings")
-"""Collected by a copy of a report's worker: these beside the states, those beside all tables."""
+_BESIDE = ("graphs", "rules")
+"""Collected by a copy of a report's worker: these beside the states, those beside the rest."""
+_OF_GAPS = ("idle_gaps", "capture_health")
+"""Tables of what the states have found; a copy makes the others while those are found."""
 _TABLES = tuple(dict.fromkeys((*SHOWN, *(table for table, _ in FOLDED))))
 
 
@@ -69,6 +74,7 @@ class _Parts(NamedTuple):
     graphs: tuple[RankGraph | NoGraph, ...]
     facts: PageReport
     findings: DiagnosedReport
+    rules: ByKind
     pictures: list[RankPicture]
     host: list[HostSamples]
     counters: GpuCounters
@@ -107,7 +113,7 @@ def write_page(
     answers, ahead = readers.read_again(sources, first, others, notify, replay_first)
     analyses = [*first, *others]
     read = [_pick_parts(analyses, answer) for answer in answers if isinstance(answer, Partials)]
-    parts = [join_facts(part.findings, part.graphs, part.states) for part in read]
+    parts = [join_facts(part.findings, part.rules, part.graphs, part.states) for part in read]
     replay, judged = _start_judging(parts, clock_error_ns, control, ahead)
     tables, refused = _tables(sources, analyses, answers, notify)
     windows = next((source.scope.edges for source in sources if source.scope.edges), ())
@@ -126,11 +132,14 @@ def _replay_first(
 ) -> ReplayAhead:
     """The replay of the reports, of which workers have read what it needs."""
     read = [answer for answer in answers if isinstance(answer, Partials)]
-    # The tables and the findings read these splits, too: they are computed once for each state.
-    splits = split_exposed(list(chain(*(states for _, states, *_ in read))), clock_error_ns)
+    states = list(chain(*(states for _, states, *_ in read)))
     graphs = list(chain(*(graphs for _, _, graphs, *_ in read)))
-    replay = prepare_replay(graphs, splits, clock_error_ns)
-    return replay_ahead(replay, len(read), control, count_cores())
+    replay = prepare_replay(graphs, match_ranks(states, clock_error_ns), clock_error_ns)
+    ahead = replay_ahead(replay, len(read), control, count_cores())
+    # The findings and the tables read these splits, which are computed once for each state.
+    for error_ns in {clock_error_ns, 0}:
+        split_exposed(states, error_ns)
+    return ahead
 
 
 def _pick_parts(analyses: Sequence[Analysis], answer: Partials) -> _Parts:
@@ -205,6 +214,7 @@ def page_analyses(reports: int) -> tuple[list[Analysis], list[Analysis]]:
         "graphs": collect_graphs,
         "facts": report_facts,
         "findings": collect_lean_facts,
+        "rules": collect_by_kind,
         "pictures": partial(all_pictures, budget=budget),
         "host": flame_part,
         "counters": counters_part,
@@ -216,7 +226,11 @@ def page_analyses(reports: int) -> tuple[list[Analysis], list[Analysis]]:
     ]
     # A state is sent once: two works would send two copies of it.
     of_states = [table for table in _TABLES if table.partial is states_of]
-    others = [table for table in _TABLES if table not in of_states]
+    others = [
+        replace(table, begins_early=table.name not in _OF_GAPS)
+        for table in _TABLES
+        if table not in of_states
+    ]
     # The first one has what the others share, so that a forked copy has it too.
     loaded = Analysis("activities", keep_activities, _no_table)
     return [loaded, *of_page[:_FIRST], *of_states], [*of_page[_FIRST:], *others]

@@ -62,8 +62,8 @@ class Analysis:
     supported groupings (Scope.by) besides "". `doc` says what the table shows, on one line.
     `is_of_part`: it needs Scope.between. `claims`: "measured" for counts and sums of what was
     recorded, otherwise "derived: " and what is. `takes_long`: a copy of the process that reads
-    computes it where a core is free. `loads` of the first analysis is called before: it keeps what
-    it reads.
+    computes it where a core is free; `begins_early`: beside the work before. `loads` of the first
+    analysis is called before: it keeps what it reads.
     """
 
     name: str
@@ -74,6 +74,7 @@ class Analysis:
     is_of_part: bool = False
     claims: str = "measured"
     takes_long: bool = False
+    begins_early: bool = False
     loads: Callable[[Database, Scope], object] = _load_nothing
 
     def table(self, *databases: Database, scope: Scope | None = None) -> Table:

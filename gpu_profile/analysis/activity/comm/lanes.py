@@ -53,6 +53,10 @@ class Collectives:
         return len(self.start)
 
 
+_NOTHING = np.empty(0, np.int64)
+NO_COLLECTIVES = Collectives(_NOTHING, _NOTHING, _NOTHING, _NOTHING, (), _NOTHING)
+
+
 @dataclass(frozen=True, eq=False)
 class Arrivals:
     """When the other ranks arrived at each communication kernel of one rank.

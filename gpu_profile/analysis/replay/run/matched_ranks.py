@@ -44,7 +44,7 @@ class RankTimes:
 
 @dataclass(frozen=True, eq=False)
 class _Matched:
-    states: RankTimes
+    states: ReplayedRank
     arrivals: Arrivals
 
 
@@ -55,7 +55,7 @@ def find_rank_times(activity: Activity, offset_ns: int) -> RankTimes:
     return RankTimes(activity.rank, activity.device, steps, collectives)
 
 
-def match_ranks(ranks: Sequence[RankTimes], clock_error_ns: int) -> Sequence[MatchedRank]:
+def match_ranks(ranks: Sequence[ReplayedRank], clock_error_ns: int) -> Sequence[MatchedRank]:
     """All ranks in rank order, with their arrivals."""
     ordered = sorted(ranks, key=lambda part: (part.rank, part.device))
     if not ordered:

@@ -10,6 +10,7 @@ from gpu_profile.analysis.activity.start_up import StartUp
 from gpu_profile.analysis.findings.diagnose import judge_run
 from gpu_profile.analysis.findings.diagnosed_report import (
     DiagnosedReport,
+    collect_by_kind,
     collect_lean_facts,
     collect_report_facts,
     join_facts,
@@ -43,15 +44,15 @@ def test_the_cost_is_the_step_less_the_step_without_the_cause(collate: Diagnosed
 def test_facts_by_parts_are_the_whole_facts(collate: DiagnosedReport) -> None:
     with Database.open(DATA / "unprepared" / "collate" / "rank0.sqlite.gz") as database:
         lean, graphs = collect_lean_facts(database, Scope()), collect_graphs(database, Scope())
-        states = states_of(database, Scope())
+        by_kind, states = collect_by_kind(database, Scope()), states_of(database, Scope())
     (facts,) = lean.ranks
     assert not len(facts.common.states.exposed.start)
     late = replace(facts.common.states, start_up=StartUp(0, 1, {}, 0))
     changed = replace(lean, ranks=(replace(facts, common=replace(facts.common, states=late)),))
-    (joined,) = join_facts(changed, graphs, states).ranks
+    (joined,) = join_facts(changed, by_kind, graphs, states).ranks
     assert joined.common.states.start_up == late.start_up
     assert joined.common.states.exposed is states[0].exposed
-    whole = join_facts(lean, graphs, states)
+    whole = join_facts(lean, by_kind, graphs, states)
     assert whole.ranks[0].common.states is states[0]
     assert judge_run([whole]).to_json() == judge_run([collate]).to_json()
 

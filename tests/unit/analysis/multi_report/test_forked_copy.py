@@ -1,5 +1,6 @@
 import os
 import signal
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,8 @@ from gpu_profile.analysis.multi_report.forked_copy import CAN_FORK, ForkedCopy, 
 from gpu_profile.analysis.multi_report.work import Partials, ReportSource, Work
 from gpu_profile.analysis.our_tables.step_sum import STEP_SUM
 from gpu_profile.analysis.replay.changes import Change, combine
+from gpu_profile.analysis.store.database import Database
+from gpu_profile.analysis.tables.analysis import Analysis, Scope
 
 pytestmark = pytest.mark.skipif(not CAN_FORK, reason="only where a copy can be forked")
 
@@ -81,6 +84,22 @@ def test_findings_of_a_copy_are_those_of_one_process(short_run: Path) -> None:
     for index, analysis in enumerate(work.analyses):
         assert analysis.merge([forked[index]]) == analysis.merge([alone[index]])
     assert forked.notes == alone.notes
+
+
+def _identify(_database: Database, _scope: Scope) -> int:
+    return os.getpid()
+
+
+def test_a_copy_begins_an_early_part_of_the_next_work(short_run: Path) -> None:
+    report = ReportSource(str(short_run / "rank0.sqlite"))
+    late = Analysis("late", _identify, STEP_SUM.merge)
+    early = replace(late, name="early", begins_early=True)
+    for forks in (True, False):
+        assert Work(report, (late,), early=(early,)).do(forks, keeps=True) == [os.getpid()]
+        answer = Work(report, (late, early, late)).do(forks)
+        assert isinstance(answer, Partials)
+        assert answer[0] == answer[2] == os.getpid()
+        assert (answer[1] != os.getpid()) is forks
 
 
 def test_a_change_comes_from_a_copy_as_what_it_tells() -> None:
