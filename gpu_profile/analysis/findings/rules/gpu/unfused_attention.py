@@ -14,8 +14,10 @@ from gpu_profile.analysis.findings.finding import Finding, Judgement
 from gpu_profile.analysis.findings.rule import FindingRow, FindingRule
 from gpu_profile.analysis.findings.view import View
 from gpu_profile.analysis.replay.edits.kernels.attention_kernels import (
+    NO_ATTENTION,
     find_attention,
     find_letter,
+    may_be_attention,
 )
 from gpu_profile.analysis.replay.edits.kernels.fused_attention import (
     describe_reach,
@@ -50,9 +52,11 @@ def collect_attention(activity: Activity, _: Database) -> UnfusedAttention:
     kernels = np.flatnonzero(ops.kind == COMPUTE)
     codes = list_distinct(ops.full_name[kernels])
     letters = [find_letter(activity.names[code]) for code in codes]
-    name = np.searchsorted(codes, ops.full_name[kernels])
-    columns = (ops.stream[kernels], ops.start[kernels], ops.length[kernels])
-    found = find_attention(letters, name, *columns).of(kernels)
+    found = NO_ATTENTION
+    if may_be_attention(letters):
+        name = np.searchsorted(codes, ops.full_name[kernels])
+        columns = (ops.stream[kernels], ops.start[kernels], ops.length[kernels])
+        found = find_attention(letters, name, *columns).of(kernels)
     products = np.concatenate((found.forward, found.backward, found.vector))
     multiplied, scores, copies = (
         windows.sum(ops.start[rows], ops.duration[rows])

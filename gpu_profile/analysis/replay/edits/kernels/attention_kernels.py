@@ -85,6 +85,9 @@ class AttentionKernels:
         return AttentionKernels(*(rows[getattr(self, part.name)] for part in fields(self)))
 
 
+NO_ATTENTION = AttentionKernels(*(np.empty(0, np.int64) for _ in fields(AttentionKernels)))
+
+
 def find_letter(name: str) -> str:
     """What a kernel is in a chain, by its full name."""
     group = classify_kernel(name)
@@ -104,15 +107,20 @@ def find_letter(name: str) -> str:
     return _POINTWISE if group == "elementwise" else _OTHER
 
 
+def may_be_attention(letters: Sequence[str]) -> bool:
+    """Whether there is a softmax among kernels of these letters."""
+    return not {_SOFTMAX, _BACKWARD, _EXP}.isdisjoint(letters)
+
+
 def find_attention(
     letters: Sequence[str], name: Codes, stream: Codes, start: IntArray, length: Lengths
 ) -> AttentionKernels:
     """The chains among kernels, given by their columns. `letters`: of each name, by find_letter();
     `length`: the time of each kernel (ns).
     """
+    if not may_be_attention(letters):
+        return NO_ATTENTION
     parts: dict[str, list[int]] = {part.name: [] for part in fields(AttentionKernels)}
-    if not {_SOFTMAX, _BACKWARD, _EXP} & {*letters}:
-        return _make_kernels(parts)
     order = np.lexsort((start, stream))
     for rows in np.split(order, 1 + np.flatnonzero(np.diff(stream[order]))):
         text = "".join([letters[code] for code in name[rows].tolist()])
