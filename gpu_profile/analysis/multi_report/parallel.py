@@ -198,7 +198,8 @@ def _start_worker(workers: int, turns: Semaphore | None = None) -> None:
     threads.restrict_to_share(workers)
     limit_turns(turns)
     gc.freeze()
-    with suppress(OSError, AttributeError):  # not glibc
+    with suppress(OSError, AttributeError):  # not glibc, or Windows
+        os.nice(5)  # the replay beside 24 processes, on which a page waits, has a core for itself
         library = ctypes.CDLL(None)
         # 32 MiB is glibc's largest threshold (DEFAULT_MMAP_THRESHOLD_MAX of mallopt(3)).
         library.mallopt(M_MMAP_THRESHOLD, 1 << 25)
