@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 
@@ -17,12 +18,16 @@ from gpu_profile.analysis.findings.view import View
 from gpu_profile.analysis.replay.edits.kernels.elementwise_chains import (
     LEAST_MEMBERS,
     LEAST_NS,
+    Chains,
+    Work,
     find_chains,
     find_work,
+    join_chains,
 )
 from gpu_profile.analysis.replay.edits.kernels.fused_chains import ESTIMATE, fuse_chains
 from gpu_profile.analysis.store.database import Database
 
+PART = 1 << 16  # operations of which the columns are in memory at a time, if steps are shorter
 ADVICE = (
     "Compute each chain by one kernel, which keeps what lies between in registers: a function of "
     "the framework that does all of it (torch.nn.functional.gelu, mish, rms_norm, an optimizer "
@@ -47,16 +52,11 @@ class UnfusedElementwise:
 def collect_chains(activity: Activity, _: Database) -> UnfusedElementwise:
     """The chains of one rank."""
     ops, windows = activity.ops, list_windows(activity)
-    kernels = np.flatnonzero(ops.kind == COMPUTE)
-    codes = list_distinct(ops.full_name[kernels])
+    codes = list_distinct(ops.full_name[ops.kind == COMPUTE])
     works = [find_work(activity.names[code]) for code in codes]
-    name = np.searchsorted(codes, ops.full_name[kernels])
-    start, length = ops.start[kernels], ops.length[kernels]
-    step = np.searchsorted(find_steps(activity).start, start, side="right")
-    lane = ops.stream[kernels].astype(np.int64) * (1 + int(step.max(initial=0))) + step
-    threads = ops.blocks[kernels].astype(np.int64) * ops.threads[kernels]
-    chains = find_chains(works, name, lane, start, length, threads)
-    rows = kernels[chains.rows]
+    parts = pairwise(_cut_at_steps(activity))
+    chains = join_chains([_find_part(activity, codes, works, slice(*part)) for part in parts])
+    rows = chains.rows
     begin, time = ops.start[rows], ops.length[rows].astype(np.int64)
     spared = np.rint((1 - chains.measure_left(ESTIMATE)) * time).astype(np.int64)
     return UnfusedElementwise(
@@ -66,6 +66,30 @@ def collect_chains(activity: Activity, _: Database) -> UnfusedElementwise:
         spared=windows.sum(begin, spared),
         names=sum_by_name(activity, rows[is_in_steady_part(activity, begin)]),
     )
+
+
+def _cut_at_steps(activity: Activity) -> list[int]:
+    """Rows of operations at which steps begin, PART apart and more, from the first to behind the
+    last: no chain goes on in the next step, and all columns at once are 95 MB of a million kernels.
+    """
+    starts = activity.ops.start
+    begins = np.searchsorted(starts, find_steps(activity).start)
+    chosen = begins[np.diff(begins // PART, prepend=0) > 0]
+    return [0, *chosen.tolist(), len(starts)]
+
+
+def _find_part(
+    activity: Activity, codes: Sequence[int], works: Sequence[Work | None], part: slice
+) -> Chains:
+    """The chains among a part of the operations."""
+    ops = activity.ops
+    kernels = part.start + np.flatnonzero(ops.kind[part] == COMPUTE)
+    name = np.searchsorted(codes, ops.full_name[kernels])
+    start, length = ops.start[kernels], ops.length[kernels]
+    step = np.searchsorted(find_steps(activity).start, start, side="right")
+    lane = ops.stream[kernels].astype(np.int64) * (1 + int(step.max(initial=0))) + step
+    threads = ops.blocks[kernels].astype(np.int64) * ops.threads[kernels]
+    return find_chains(works, name, lane, start, length, threads).of(kernels)
 
 
 def judge_chains(views: Sequence[View[UnfusedElementwise]]) -> Judgement:

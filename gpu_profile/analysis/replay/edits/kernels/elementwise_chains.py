@@ -165,6 +165,18 @@ def find_chains(
     return Chains(rows, chain, length[rows].astype(np.int64), arrays)
 
 
+def join_chains(parts: Sequence[Chains]) -> Chains:
+    """The chains of several parts of the kernels."""
+    numbers = itertools.accumulate(
+        (int(part.chain.max(initial=-1)) + 1 for part in parts), initial=0
+    )
+    columns = [
+        (part.rows, part.chain + number, part.length, part.arrays)
+        for part, number in zip(parts, numbers, strict=False)
+    ]
+    return Chains(*map(np.concatenate, zip(*columns, strict=True)))
+
+
 def _split_rows(order: IntArray, lane: Codes, count: IntArray) -> Iterator[IntArray]:
     """The kernels that follow each other in a lane with about as many elements: their `count`."""
     lanes = lane[order]
