@@ -7,7 +7,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from gpu_profile.analysis.activity.activity import COPY, COPY_TO_DEVICE
+from gpu_profile.analysis.activity.activity import COPY, COPY_TO_DEVICE, SYNC_NAME
 from gpu_profile.analysis.activity.idle.blocking_calls import STAGED_BYTES
 from gpu_profile.analysis.arrays.memo import once_each
 from gpu_profile.analysis.arrays.types import IntArray
@@ -16,6 +16,7 @@ from gpu_profile.analysis.replay.changes import (
     find_staged_copies,
     find_waits_behind,
     match_copies,
+    match_names,
     shorten,
 )
 from gpu_profile.analysis.replay.edits.host_work import drop_copies, number_stretches
@@ -33,17 +34,20 @@ FREED_GB_PER_S = 4.0
 
 
 def keep_batch_memory(graph: RunGraph, weights: Weights) -> Weights:
-    """The host frees nothing between two copies of a batch: pinned memory is kept for the next one.
+    """The host frees no batch behind its copy: pinned memory is kept for the next one.
 
-    A pause there is of the memory that was copied before it, unless it is longer than that takes.
+    A pause behind a copy, and behind the wait for it, is of the memory that was copied, unless it
+    is longer than that takes.
     """
-    ops, copies = graph.ops, find_staged_copies(graph)
+    ops, calls, copies = graph.ops, graph.calls, find_staged_copies(graph)
     copies = copies[match_copies(graph, COPY_TO_DEVICE)[copies]]
-    copies = copies[np.argsort(ops.call[copies], kind="stable")]
-    calls = ops.call[copies].astype(np.int64)
-    stretch = number_stretches(graph)[calls]
-    freed = graph.calls.silent[calls[1:]] <= ops.bytes[copies[:-1]] / FREED_GB_PER_S
-    later = calls[1:][(stretch[1:] == stretch[:-1]) & freed]
+    waits = np.append(match_names(graph, SYNC_NAME)[calls.name], False)
+    thread = np.append(calls.thread, NONE)
+    later = ops.call[copies].astype(np.int64) + 1
+    later += waits[later] & (thread[later] == thread[later - 1])
+    is_next = thread[later] == thread[ops.call[copies]]
+    copies, later = copies[is_next], later[is_next]
+    later = later[calls.silent[later] <= ops.bytes[copies] / FREED_GB_PER_S]
     return shorten(graph, weights, graph.nodes.call_start[later], weights.silent[later])
 
 

@@ -85,15 +85,17 @@ def test_state_that_stays_on_the_gpu_costs_neither_copies_nor_what_lies_between(
     )
 
 
-def record_batches(folder: Path, pause_us: float) -> Path:
-    """Steps of two copies of pageable memory, of 16 and 2 MB, with work of the host between."""
+def record_batches(folder: Path, pause_us: float, *, is_last: bool) -> Path:
+    """Steps of two copies of pageable memory, of 16 and 2 MB, with work of the host behind the
+    large one: between them, or before the kernels.
+    """
     (rank,) = ranks_of(1)
     rank.events = True
     for _ in range(12):
         start = rank.now
-        rank.copy(16, gb_per_s=10, pageable=True)
-        rank.work(pause_us)
-        rank.copy(2, gb_per_s=10, pageable=True)
+        for size in (2, 16) if is_last else (16, 2):
+            rank.copy(size, gb_per_s=10, pageable=True)
+            rank.work(pause_us if size == 16 else 0)
         for _ in range(4):
             rank.work(5)
             rank.kernel(500)
@@ -101,12 +103,13 @@ def record_batches(folder: Path, pause_us: float) -> Path:
     return rank.recording.save(folder / "rank0.host0.sqlite")
 
 
+@pytest.mark.parametrize("is_last", [False, True])
 @pytest.mark.parametrize(("pause_us", "is_kept"), [(3_000, True), (6_000, False)])
 def test_what_a_batch_was_copied_from_is_not_freed_where_it_is_pinned(
-    pause_us: float, is_kept: bool, tmp_path: Path
+    pause_us: float, is_kept: bool, is_last: bool, tmp_path: Path
 ) -> None:
     """16 MB are freed in 4 ms at most; what takes longer is other work."""
-    with Database.open(record_batches(tmp_path, pause_us)) as database:
+    with Database.open(record_batches(tmp_path, pause_us, is_last=is_last)) as database:
         replay = replay_reports(database)
     assert not isinstance(replay, str), replay
     left_us = predict_us(replay.graph, PAGEABLE_COPIES.apply)
