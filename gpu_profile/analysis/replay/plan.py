@@ -37,9 +37,10 @@ from gpu_profile.analysis.replay.edits.kernels.fused_attention import fuse_atten
 from gpu_profile.analysis.replay.edits.kernels.fused_chains import fuse_chains
 from gpu_profile.analysis.replay.edits.kernels.tensor_cores import use_tensor_cores
 from gpu_profile.analysis.replay.edits.loops.tiny_kernels import launches_loops
+from gpu_profile.analysis.replay.host_scale import FACTORS, HIDDEN
 from gpu_profile.analysis.replay.run.run_graph import RunGraph
 from gpu_profile.analysis.replay.run_replay import Replay
-from gpu_profile.analysis.replay.shadow import FACTORS, HIDDEN, Shadow
+from gpu_profile.analysis.replay.shadow import Shadow
 from gpu_profile.analysis.replay.trials import Trial, try_changes
 from gpu_profile.analysis.replay.weights import Weights
 

@@ -11,9 +11,9 @@ from gpu_profile.analysis.arrays.types import IntArray
 from gpu_profile.analysis.multi_report.forked_copy import map_in_copies
 from gpu_profile.analysis.replay.changes import Change
 from gpu_profile.analysis.replay.critical_path import CriticalPath, find_critical_path
+from gpu_profile.analysis.replay.host_scale import FACTORS, scale_host
 from gpu_profile.analysis.replay.run.run_graph import Edge, RunGraph
 from gpu_profile.analysis.replay.run_replay import Replay
-from gpu_profile.analysis.replay.shadow import FACTORS, scale_host
 from gpu_profile.analysis.replay.weights import Weights
 
 

@@ -2,16 +2,17 @@
 
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
 from gpu_profile.analysis.activity.activity import COPY
 from gpu_profile.analysis.replay.edits.calls import remove_allocations, remove_pauses
+from gpu_profile.analysis.replay.host_scale import TYPICAL_FACTOR
 from gpu_profile.analysis.replay.plan import make_plan
 from gpu_profile.analysis.replay.rank.rank_graph import RankGraph
 from gpu_profile.analysis.replay.run_replay import Replay
 from gpu_profile.analysis.replay.shadow import (
     CALIBRATED,
-    TYPICAL_FACTOR,
     Shadow,
     find_shadow,
     subtract_profiler,
@@ -82,6 +83,19 @@ def test_a_step_that_the_gpu_limits_stays_as_recorded(control_us: float) -> None
     shadow = subtract(make_busy_host(99_000), control_us)
     assert (shadow.factor, shadow.is_measured) == (TYPICAL_FACTOR, False)
     assert shadow.step_ms == pytest.approx(0.1)
+
+
+def test_a_control_that_each_usual_factor_gives_tells_none() -> None:
+    """The host takes 40 us a step, and the GPU 38.6. Where kernels get shorter, the host is the
+    limit, with 0.65 of 30 us and 2.8 less than the 10 of a launch: 26.7.
+    """
+    graph = join(make_busy_host(38_600))
+    replay = Replay(graph, SelfTest(0.0))
+    shadow = subtract_profiler(replay, 0.0395)
+    assert (shadow.factor, shadow.is_measured) == (TYPICAL_FACTOR, False)
+    assert shadow.step_ms == pytest.approx(0.0386)
+    shorter = shadow.weights.with_work(np.arange(len(graph.work)), 5_000)
+    assert replay.predict_step(shorter) == pytest.approx(0.0267, abs=1e-4)
 
 
 def test_a_control_that_the_host_cannot_reach_is_approached() -> None:
