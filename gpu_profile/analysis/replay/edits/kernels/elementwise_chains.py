@@ -150,17 +150,23 @@ def find_chains(
     order = np.lexsort((start, lane))
     order = order[(elements[order] == 0) | (length[order] >= LEAST_NS)]
     count = _fill_links(elements[order] * np.where(elements == LINK, 1, threads)[order])
-    links = elements == LINK
-    parts = [
-        _trim(rows[first:behind], links)
-        for rows in _split_rows(order, lane, count)
-        for first, behind in _split_passes(tuple(name[rows].tolist()))
+    codes = name[order].tolist()
+    known = {code: work for code, work in enumerate(works) if work}
+
+    @functools.lru_cache(maxsize=1024)  # the layers of a model and the steps of a run are alike
+    def list_chains(kernels: tuple[int, ...]) -> tuple[tuple[int, int], ...]:
+        return tuple(_choose_chains([known[code] for code in kernels], _split_passes(kernels)))
+
+    edges = [
+        (row + first, row + behind)
+        for row, end in _split_rows(lane[order], count)
+        for first, behind in list_chains(tuple(codes[row:end]))
     ]
-    is_copy = np.array([bool(work and work.is_copy) for work in works])
-    chains = [rows for rows in parts if _is_chain(~is_copy[name[rows]])]
-    lengths = [len(rows) for rows in chains]
-    rows = np.concatenate((np.empty(0, np.int64), *chains))
-    chain = np.repeat(np.arange(len(chains)), lengths)
+    firsts, ends = np.array(edges, np.int64).reshape(-1, 2).T
+    lengths = ends - firsts
+    chain = np.repeat(np.arange(len(edges)), lengths)
+    place = np.arange(len(chain)) - np.repeat(np.cumsum(lengths) - lengths, lengths)
+    rows = order[np.repeat(firsts, lengths) + place]
     arrays = np.array([work.arrays if work else 0 for work in works], np.int64)[name[rows]]
     return Chains(rows, chain, length[rows].astype(np.int64), arrays)
 
@@ -177,16 +183,27 @@ def join_chains(parts: Sequence[Chains]) -> Chains:
     return Chains(*map(np.concatenate, zip(*columns, strict=True)))
 
 
-def _split_rows(order: IntArray, lane: Codes, count: IntArray) -> Iterator[IntArray]:
-    """The kernels that follow each other in a lane with about as many elements: their `count`."""
-    lanes = lane[order]
+def _split_rows(lane: Codes, count: IntArray) -> Iterator[tuple[int, int]]:
+    """The first and the behind of each LEAST_MEMBERS kernels or more that follow each other in a
+    lane with about as many elements: their `count`.
+    """
     less, more = np.minimum(count[1:], count[:-1]), np.maximum(count[1:], count[:-1])
-    follows = (less > 0) & (more <= MOST_RATIO * less) & (lanes[1:] == lanes[:-1])
-    begins = np.flatnonzero(np.r_[True, ~follows][: len(order)])
-    lengths = np.diff(begins, append=len(order))
-    is_long = lengths >= LEAST_MEMBERS
-    for begin, length in zip(begins[is_long].tolist(), lengths[is_long].tolist(), strict=True):
-        yield order[begin : begin + length]
+    follows = (less > 0) & (more <= MOST_RATIO * less) & (lane[1:] == lane[:-1])
+    begins = np.flatnonzero(np.r_[True, ~follows][: len(count)])
+    ends = np.append(begins[1:], len(count))[: len(begins)]
+    is_long = ends - begins >= LEAST_MEMBERS
+    yield from zip(begins[is_long].tolist(), ends[is_long].tolist(), strict=True)
+
+
+def _choose_chains(
+    works: Sequence[Work], parts: Sequence[tuple[int, int]]
+) -> Iterator[tuple[int, int]]:
+    """The chains among these parts of a row, without links at both ends."""
+    for begin, end in parts:
+        members = [place for place in range(begin, end) if works[place].elements != LINK]
+        made = [place for place in members if not works[place].is_copy]
+        if len(made) >= LEAST_MADE and members[-1] + 1 - members[0] >= LEAST_MEMBERS:
+            yield members[0], members[-1] + 1
 
 
 def _fill_links(count: IntArray) -> IntArray:
@@ -195,17 +212,6 @@ def _fill_links(count: IntArray) -> IntArray:
     return np.asarray(np.maximum(count[last], 0), np.int64)
 
 
-def _trim(rows: IntArray, links: Flags) -> IntArray:
-    """The rows without links at both ends."""
-    members = np.flatnonzero(~links[rows])
-    return rows[members[0] : members[-1] + 1] if len(members) else rows[:0]
-
-
-def _is_chain(computes: Flags) -> bool:
-    return len(computes) >= LEAST_MEMBERS and int(np.sum(computes)) >= LEAST_MADE
-
-
-@functools.lru_cache(maxsize=1024)  # the layers of a model and the steps of a run are alike
 def _split_passes(kernels: tuple[int, ...]) -> tuple[tuple[int, int], ...]:
     """The first and the behind of each pass of loops among kernels, and of what stands between.
 
@@ -213,7 +219,8 @@ def _split_passes(kernels: tuple[int, ...]) -> tuple[tuple[int, int], ...]:
     """
     codes, is_free, begins = np.array(kernels), np.ones(len(kernels), bool), {0, len(kernels)}
     left_out = set[int]()
-    for period in range(1, min(MOST_PASS, len(kernels) // 2) + 1):
+    most = min(MOST_PASS, len(kernels) // 2) if len(kernels) >= LEAST_LOOP else 0
+    for period in range(1, most + 1):
         for first, behind in _find_loops(codes, is_free, period):
             is_free[first:behind] = False
             begins |= {*range(first, behind, period), behind}
@@ -235,8 +242,10 @@ def _find_loops(codes: IntArray, is_free: Flags, period: int) -> Iterator[tuple[
     least = max(least, LEAST_LOOP)
     repeats = (codes[period:] == codes[:-period]) & is_free[period:] & is_free[:-period]
     changes = np.flatnonzero(np.diff(np.r_[False, repeats, False].view(np.int8)))
+    begins, ends = changes[::2], changes[1::2]
+    is_long = ends + period - begins >= least
     last = 0
-    for begin, end in zip(changes[::2].tolist(), changes[1::2].tolist(), strict=True):
+    for begin, end in zip(begins[is_long].tolist(), ends[is_long].tolist(), strict=True):
         first, behind = max(begin, last), end + period
         if behind - first >= least:
             last = behind
