@@ -8,25 +8,20 @@ Each rank's report is a recorded one repeated `--times` times: 168 gives a milli
 file. Goals, on 16 cores: a page of 8 such ranks in 5 s and 20 MB. --redraw: the CPU time of the
 page's thread for a redraw of the timeline at each zoom, in headless Chromium; at most 16 ms.
 
-Measured on an H200's host (2026-11-27, Python 3.12, 16 cores), in turns: 6.0, 6.0 and 6.4 s at
-9f007c2e; 5.5, 5.8 and 6.0 s at c9d0ea7e, so 5 s is missed; 2.1 MB. There the start took 0.7 s, the
-columns and clocks 1.0, the ranks 2.2, and what follows 1.1. With the replays of its plan in one
-process it took 5.6, 6.2 and 6.4 s. On another such host 9f007c2e took 5.5, 5.6 and 6.0 s.
+Measured on the hosts of H200s (2026-11-27, Python 3.12, 16 cores, bytecode there), medians in one
+call each, beside 660734b, which has no replay:
 
-diagnose of the same reports, on the other one: 3.6, 3.9 and 4.5 s at 05368c4c, the commit before
-the replay; 9.7, 10.1 and 10.7 s at a5f6d2ea, with three workers; 6.7, 7.1 and 7.1 s at 9f007c2e,
-with four of two threads each, which hold 1.44 GB. Eight workers took 5.3 to 5.6 s and held 2.7 GB.
+    host   page, s (660734b)   diagnose, s (660734b)   tree
+    1      4.93 (4.17)         5.71 (3.32)             28dd446a
+    2      4.82 (4.67)         5.84 (3.85)             before 622a57b0
+    3      5.12 (4.25)         6.06 (3.46)             622a57b0
+    4      4.38 (3.63)         4.93 (3.15)             5ff1d4e0: 3.85 to 4.49 s in five turns
 
-At b59cb734 a rank holds 105 MB when it is loaded and 210 while it is analysed, in place of 300;
-eight are loaded at a time and five analysed, in 1.46 GB. In one call on such a host that took 5.8
-and 6.9 s, four workers 7.1 and 8.2, and eight without the bound (1.9 GB) 5.4 and 5.6. The time
-before the replay was not measured in that call.
+So the page takes 5 s or less on three of four hosts. diagnose takes 1.5 to 1.75 times as long as
+without a replay, in 1.48 GB: eight ranks are loaded at a time, 105 MB each, and four to five of
+them analysed. Eight at once took 1.5 s less and 2.7 GB before.
 
-Give each contender its bytecode (python -m compileall): where PYTHONDONTWRITEBYTECODE is set, the
-workers' server compiles 300 modules first. At 28dd446a that was 0.9 s of a page of 5.85 s, and of
-6.6 s of diagnose. With bytecode, medians of four turns in one call on an H200's host of 16 cores:
-the page 4.17 s at 660734b, which has no replay, and 4.93 s at 28dd446a; diagnose 3.32 and 5.71 s
-(1.74 times as long), in 1.47 GB.
+Where PYTHONDONTWRITEBYTECODE is set, the workers' server compiles 300 modules first: 0.9 s more.
 """
 
 import argparse
