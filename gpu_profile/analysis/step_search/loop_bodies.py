@@ -36,8 +36,8 @@ def is_loop_body(launches: Launches, anchor: Anchor) -> bool:
     if (launches.to_device | launches.graph)[body].any():
         return False
     rows = [_find_extra(launches, anchor, row, body) for row in longer[-LOOKS:].tolist()]
-    found = [_is_outside(launches, extra, body) for extra in rows if extra is not None]
-    return sum(found) >= MOST * len(rows)
+    outside = [_is_outside(launches, extra, body) for extra in rows if extra is not None]
+    return sum(outside) >= MOST * len(rows)
 
 
 def takes_turns(anchor: Anchor) -> bool:
