@@ -16,9 +16,9 @@ WAIT = "import sys, time; print('ready', flush=True); time.sleep(600)"
 SURVIVE = "import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN);" + WAIT
 
 
-def only(rank: int, code: str) -> str:
-    """`code` on one rank, waiting on the others."""
-    lines = (f"if os.environ['RANK'] == '{rank}':", f"    {code}", "time.sleep(600)")
+def only(rank: int, code: str, first: str = "") -> str:
+    """`code` on one rank; `first`, and then waiting, on the others."""
+    lines = (f"if os.environ['RANK'] == '{rank}':", f"    {code}", first, "time.sleep(600)")
     return "\n".join(("import os, time, sys", *lines))
 
 
@@ -65,11 +65,12 @@ def test_the_second_of_two_nodes(wrapper: Wrapper) -> None:
 
 @pytest.mark.parametrize("ranks", ["all", *map(further, ("0", "1"))])
 def test_one_rank_that_dies_ends_the_others_and_their_reports_are_kept(
-    wrapper: Wrapper, ranks: str
+    wrapper: Wrapper, ranks: str, tmp_path: Path
 ) -> None:
-    done = wrapper.run(
-        "--processes=2", f"--ranks={ranks}", "--", *python(only(1, "time.sleep(1); sys.exit(9)"))
-    )
+    started = str(tmp_path / "started")  # a rank that is stopped before its program has no report
+    waits = f"while not os.path.exists({started!r}): time.sleep(0.01)"
+    code = only(1, f"{waits}\n    sys.exit(9)", f"open({started!r}, 'w').close()")
+    done = wrapper.run("--processes=2", f"--ranks={ranks}", "--", *python(code))
     assert done.returncode == 9
     assert "rank 1 ended with exit code 9: ending the others" in done.stderr
     kept = ["rank0.nsys-rep", "rank1.nsys-rep"] if ranks == "all" else [f"rank{ranks}.nsys-rep"]
