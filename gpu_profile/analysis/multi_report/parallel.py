@@ -199,7 +199,7 @@ def _start_worker(workers: int, turns: Semaphore | None = None) -> None:
     limit_turns(turns)
     gc.freeze()
     with suppress(OSError, AttributeError):  # not glibc, or Windows
-        os.nice(5)  # the replay beside 24 processes, on which a page waits, has a core for itself
+        os.nice(5)  # the page waits for the replay, which runs beside 24 such processes
         library = ctypes.CDLL(None)
         # 32 MiB is glibc's largest threshold (DEFAULT_MMAP_THRESHOLD_MAX of mallopt(3)).
         library.mallopt(M_MMAP_THRESHOLD, 1 << 25)

@@ -273,7 +273,7 @@ def _choose_best(graph: RunGraph, useful: Sequence[Trial], now: float) -> Trial:
         if most_of_causes >= HALF * most:
             candidates, most = causes, most_of_causes
     best = next(trial for trial in candidates if now - trial.step_ms >= ALIKE * most)
-    if best.change == WAITS:  # what a program must read it waits for; its work behind that can go
+    if best.change == WAITS:  # a program needs what it waits for, but not the host's work after it
         pauses = (trial for trial in candidates if trial.change == PAUSES)
         best = next((trial for trial in pauses if trial.step_ms <= best.step_ms), best)
     after = best.change.after if waits_in_captures(graph) else ""

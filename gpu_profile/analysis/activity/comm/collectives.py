@@ -84,7 +84,7 @@ def _match(
     _first: Collectives, refs: tuple[ref[Collectives], ...], clock_error_ns: int
 ) -> tuple[Arrivals, ...]:
     """Each lane is compared with one lane of each known communicator, not with the lanes of all
-    ranks. References, as the first rank would live as long as what is kept of it.
+    ranks. `refs` are weak: a key that holds the first rank would keep its entry forever.
     """
     ranks = [rank for each in refs if (rank := each()) is not None]
     arrivals = tuple(no_arrivals(len(collectives)) for collectives in ranks)

@@ -22,6 +22,7 @@ from gpu_profile.analysis.replay.run.run_graph import RunGraph
 from gpu_profile.analysis.replay.weights import Weights
 
 ESTIMATE = 0.5
+"""Between the least (0) and the most (1) that a fused kernel reads and writes: the middle."""
 
 
 def fuse_chains(ranks: Sequence[int] = ()) -> Change:
@@ -39,13 +40,11 @@ def fuse_chains(ranks: Sequence[int] = ()) -> Change:
 
 def _fuse(share: float, ranks: Sequence[int]) -> Apply:
     def apply(graph: RunGraph, weights: Weights) -> Weights:
-        found = _find_of_run(graph)
-        chosen = choose_ops(graph, ranks)[found.rows]
-        rows, left = found.rows[chosen], found.measure_left(share)[chosen]
-        work = np.rint(left * weights.work[rows]).astype(np.int64)
-        later = found.mark_later()[chosen]
-        weights = weights.with_work(rows, work)
-        gone = rows[later]
+        chains = _find_chains_of_run(graph)
+        chosen = choose_ops(graph, ranks)[chains.rows]
+        rows, left = chains.rows[chosen], chains.measure_left(share)[chosen]
+        weights = weights.with_work(rows, np.rint(left * weights.work[rows]).astype(np.int64))
+        gone = rows[chains.mark_later()[chosen]]
         weights = scale_delays(graph, weights, graph.nodes.op_start[gone], 0.0)
         return skip_launches(graph, weights, gone)
 
@@ -53,7 +52,7 @@ def _fuse(share: float, ranks: Sequence[int]) -> Apply:
 
 
 @once_each
-def _find_of_run(graph: RunGraph) -> Chains:
+def _find_chains_of_run(graph: RunGraph) -> Chains:
     ops = graph.ops
     rows = np.flatnonzero((ops.kind == COMPUTE) & choose_ops(graph))
     works = [find_work(name) for name in graph.names]
