@@ -28,7 +28,7 @@ from gpu_profile.analysis.findings.diagnosis import Diagnosis  # noqa: E402
 from gpu_profile.analysis.findings.finding import Finding  # noqa: E402
 from gpu_profile.analysis.findings.table import RULES  # noqa: E402
 from gpu_profile.analysis.replay.changes import combine  # noqa: E402
-from gpu_profile.analysis.replay.shadow import find_shadow  # noqa: E402
+from gpu_profile.analysis.replay.shadow.find_shadow import find_shadow  # noqa: E402
 from gpu_profile.analysis.store.database import Database  # noqa: E402
 from gpu_profile.analysis.tables.analysis import Scope  # noqa: E402
 

@@ -38,9 +38,10 @@ from gpu_profile.analysis.replay.changes import Change
 from gpu_profile.analysis.replay.edits.causes import EARLY_COPIES, SMALL_GRIDS, TINY_LAUNCHES
 from gpu_profile.analysis.replay.edits.graph_captures import CAPTURES
 from gpu_profile.analysis.replay.edits.iterations import FEW_COPIES
-from gpu_profile.analysis.replay.plan import Plan, make_plan
+from gpu_profile.analysis.replay.plan.make_plan import make_plan
+from gpu_profile.analysis.replay.plan.plan import Plan
 from gpu_profile.analysis.replay.run_replay import Replay
-from gpu_profile.analysis.replay.shadow import find_shadow
+from gpu_profile.analysis.replay.shadow.find_shadow import find_shadow
 from gpu_profile.analysis.tables.analysis import Analysis
 from gpu_profile.printable import name_program
 from gpu_profile.redact import CommandLine

@@ -8,7 +8,7 @@ from gpu_profile.analysis.findings.finding import Finding, drop_lone_rank
 from gpu_profile.analysis.findings.overview import Overview
 from gpu_profile.analysis.findings.requests.join import RequestFacts
 from gpu_profile.analysis.findings.table import RULES
-from gpu_profile.analysis.replay.plan import Plan
+from gpu_profile.analysis.replay.plan.plan import Plan
 from gpu_profile.printable import name_program, printable
 from gpu_profile.table import Column, Table
 

@@ -16,10 +16,9 @@ from gpu_profile.analysis.findings.diagnosed_report import (
 from gpu_profile.analysis.multi_report.parallel import count_cores
 from gpu_profile.analysis.multi_report.work import Answer, Partials
 from gpu_profile.analysis.replay.collect import ReplayPart, collect_replay, join_parts
-from gpu_profile.analysis.replay.plan import make_plan
+from gpu_profile.analysis.replay.plan.make_plan import make_plan
 from gpu_profile.analysis.replay.run_replay import Replay
-from gpu_profile.analysis.replay.shadow import find_shadow
-from gpu_profile.analysis.replay.trials import replay_prices
+from gpu_profile.analysis.replay.shadow.find_shadow import find_shadow, replay_prices
 from gpu_profile.analysis.store.database import Database
 from gpu_profile.analysis.tables.analysis import Analysis, Scope
 from gpu_profile.table import Table

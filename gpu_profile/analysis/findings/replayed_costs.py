@@ -15,10 +15,11 @@ from gpu_profile.analysis.findings.table import RULES
 from gpu_profile.analysis.multi_report.forked_copy import map_in_copies
 from gpu_profile.analysis.replay.changes import LEAST_SHARE, Apply, Change, combine
 from gpu_profile.analysis.replay.edits.causes import LONE_PAUSES, PAUSES
-from gpu_profile.analysis.replay.plan import ALIKE, Plan
+from gpu_profile.analysis.replay.plan.make_plan import ALIKE
+from gpu_profile.analysis.replay.plan.plan import Plan
 from gpu_profile.analysis.replay.run_replay import Replay
-from gpu_profile.analysis.replay.shadow import Shadow
-from gpu_profile.analysis.replay.trials import replay_prices
+from gpu_profile.analysis.replay.shadow.find_shadow import replay_prices
+from gpu_profile.analysis.replay.shadow.shadow import Shadow
 from gpu_profile.analysis.replay.weights import Weights
 
 MOST_PORTION = 4.0

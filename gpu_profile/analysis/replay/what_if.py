@@ -10,10 +10,10 @@ from gpu_profile.analysis.replay.edits.gpu_work import (
     scale_communication,
     scale_kernels,
 )
-from gpu_profile.analysis.replay.plan import list_changes
+from gpu_profile.analysis.replay.plan.make_plan import list_changes
 from gpu_profile.analysis.replay.run.run_graph import RunGraph
 from gpu_profile.analysis.replay.run_replay import Replay
-from gpu_profile.analysis.replay.shadow import Shadow
+from gpu_profile.analysis.replay.shadow.shadow import Shadow
 from gpu_profile.analysis.replay.weights import Weights
 from gpu_profile.errors import SettingsError
 from gpu_profile.printable import printable

@@ -10,7 +10,7 @@ from gpu_profile.analysis.findings.finding import Finding
 from gpu_profile.analysis.findings.table import RULES
 from gpu_profile.analysis.replay.changes import Change
 from gpu_profile.analysis.replay.run_replay import Replay
-from gpu_profile.analysis.replay.shadow import find_shadow
+from gpu_profile.analysis.replay.shadow.find_shadow import find_shadow
 from gpu_profile.analysis.replay.what_if import (
     check_faster,
     find_change,

@@ -11,8 +11,8 @@ import numpy as np
 from gpu_profile.analysis.arrays.periods import FEWEST_TIMES
 from gpu_profile.analysis.findings.view import RankView
 from gpu_profile.analysis.replay.changes import LEAST_SHARE
-from gpu_profile.analysis.replay.host_scale import FACTORS, scale_host
 from gpu_profile.analysis.replay.run_replay import Replay
+from gpu_profile.analysis.replay.shadow.host_scale import FACTORS, scale_host
 from gpu_profile.analysis.replay.step_times import SETTLING
 from gpu_profile.analysis.replay.weights import Weights
 

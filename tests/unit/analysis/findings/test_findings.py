@@ -10,7 +10,7 @@ from gpu_profile.analysis.findings.diagnose import judge_run
 from gpu_profile.analysis.findings.diagnosed_report import collect_report_facts
 from gpu_profile.analysis.findings.diagnosis import Diagnosis
 from gpu_profile.analysis.findings.finding import drop_lone_rank
-from gpu_profile.analysis.replay.plan import Plan
+from gpu_profile.analysis.replay.plan.plan import Plan
 from gpu_profile.analysis.store.database import Database
 from gpu_profile.analysis.tables.analysis import Scope
 from tests.reading import diagnose_reports

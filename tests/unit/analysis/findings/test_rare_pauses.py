@@ -10,7 +10,7 @@ import pytest
 from gpu_profile.analysis.findings.diagnose import judge_run
 from gpu_profile.analysis.findings.diagnosed_report import collect_report_facts
 from gpu_profile.analysis.findings.facts.rare_pauses import PauseTimes
-from gpu_profile.analysis.replay.plan import Plan
+from gpu_profile.analysis.replay.plan.plan import Plan
 from gpu_profile.analysis.replay.rank.typical_steps import typical_step
 from gpu_profile.analysis.store.database import Database
 from gpu_profile.analysis.tables.analysis import Scope

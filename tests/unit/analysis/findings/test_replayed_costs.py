@@ -17,7 +17,7 @@ from gpu_profile.analysis.findings.diagnosed_report import (
     replay_parts,
 )
 from gpu_profile.analysis.replay.collect import collect_graphs
-from gpu_profile.analysis.replay.plan import Plan
+from gpu_profile.analysis.replay.plan.plan import Plan
 from gpu_profile.analysis.replay.rank.rank_graph import RankGraph
 from gpu_profile.analysis.store.database import Database
 from gpu_profile.analysis.tables.analysis import Scope

@@ -10,7 +10,7 @@ from gpu_profile.analysis.activity.cached import states_of
 from gpu_profile.analysis.activity.serving.marks import DECODE
 from gpu_profile.analysis.findings.diagnosis import Diagnosis
 from gpu_profile.analysis.our_tables.temporal_breakdown import merge_breakdown
-from gpu_profile.analysis.replay.plan import Plan
+from gpu_profile.analysis.replay.plan.plan import Plan
 from gpu_profile.analysis.store.files.open_report import open_report
 from gpu_profile.analysis.tables.analysis import Scope
 from tests.generator.serving import Server, serve

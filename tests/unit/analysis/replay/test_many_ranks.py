@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from gpu_profile.analysis.replay.plan import make_plan
+from gpu_profile.analysis.replay.plan.make_plan import make_plan
 from gpu_profile.analysis.replay.run_replay import Replay
 from gpu_profile.analysis.store.database import Database
 from tests.further import further

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 
 from gpu_profile.analysis.replay.changes import match_names
-from gpu_profile.analysis.replay.nsys_prices import NODE_PRICE_NS, find_node_prices
+from gpu_profile.analysis.replay.shadow.nsys_prices import NODE_PRICE_NS, find_node_prices
 from gpu_profile.analysis.store.files.open_report import open_report
 from tests.generator.sharded import LAYERS, decode_sharded
 from tests.reading import replay_reports

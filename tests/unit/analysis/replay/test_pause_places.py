@@ -7,8 +7,8 @@ import pytest
 
 from gpu_profile.analysis.replay.edits.causes import PAUSES
 from gpu_profile.analysis.replay.edits.host_work import describe_left_pauses
-from gpu_profile.analysis.replay.host_scale import lengthen_pauses
 from gpu_profile.analysis.replay.run.run_graph import RunGraph
+from gpu_profile.analysis.replay.shadow.host_scale import lengthen_pauses
 from gpu_profile.analysis.replay.weights import Weights
 from tests.unit.analysis.replay.small_runs import NAMES, Call, Op, join, make_rank
 from tests.unit.analysis.replay.test_plan import predict_us

@@ -19,11 +19,11 @@ from gpu_profile.analysis.replay.edits.gpu_work import (
 )
 from gpu_profile.analysis.replay.edits.loops.tiny_kernels import join_tiny_kernels
 from gpu_profile.analysis.replay.edits.waits import remove_waits
-from gpu_profile.analysis.replay.plan import make_plan
+from gpu_profile.analysis.replay.plan.make_plan import make_plan
 from gpu_profile.analysis.replay.rank.rank_graph import RankGraph
 from gpu_profile.analysis.replay.run.run_graph import RunGraph
 from gpu_profile.analysis.replay.run_replay import Replay
-from gpu_profile.analysis.replay.shadow import subtract_profiler
+from gpu_profile.analysis.replay.shadow.find_shadow import subtract_profiler
 from gpu_profile.analysis.replay.step_times import SelfTest
 from gpu_profile.analysis.replay.weights import Weights
 from gpu_profile.analysis.replay.what_if import predict_changes

@@ -7,16 +7,16 @@ import pytest
 
 from gpu_profile.analysis.activity.activity import COPY
 from gpu_profile.analysis.replay.edits.calls import remove_allocations, remove_pauses
-from gpu_profile.analysis.replay.host_scale import TYPICAL_FACTOR
-from gpu_profile.analysis.replay.plan import make_plan
+from gpu_profile.analysis.replay.plan.make_plan import make_plan
 from gpu_profile.analysis.replay.rank.rank_graph import RankGraph
 from gpu_profile.analysis.replay.run_replay import Replay
-from gpu_profile.analysis.replay.shadow import (
+from gpu_profile.analysis.replay.shadow.find_shadow import (
     CALIBRATED,
-    Shadow,
     find_shadow,
     subtract_profiler,
 )
+from gpu_profile.analysis.replay.shadow.host_scale import TYPICAL_FACTOR
+from gpu_profile.analysis.replay.shadow.shadow import Shadow
 from gpu_profile.analysis.replay.step_times import SelfTest
 from gpu_profile.analysis.replay.weights import Weights
 from tests.unit.analysis.replay.small_runs import (

@@ -4,7 +4,7 @@ import pytest
 
 from gpu_profile.analysis.activity.activity import COMPUTE, COPY
 from gpu_profile.analysis.replay.edits.waits import describe_waits, remove_waits
-from gpu_profile.analysis.replay.plan import make_plan
+from gpu_profile.analysis.replay.plan.make_plan import make_plan
 from gpu_profile.analysis.replay.rank.rank_graph import RankGraph
 from gpu_profile.analysis.replay.step_times import test_replay as judge_replay
 from tests.unit.analysis.replay.small_runs import SYNC, TO_DEVICE, Call, Op, join, make_rank

@@ -16,7 +16,7 @@ from gpu_profile.analysis.findings.view import View
 from gpu_profile.analysis.replay.edits.calls import LATE_NS
 from gpu_profile.analysis.replay.edits.iterations import FEW_COPIES
 from gpu_profile.analysis.replay.edits.loops.launch_rows import mark_runs
-from gpu_profile.analysis.replay.plan import TOKEN_WAITS
+from gpu_profile.analysis.replay.plan.make_plan import TOKEN_WAITS
 from gpu_profile.analysis.store.database import Database
 
 MANY = 16

@@ -11,7 +11,7 @@ from gpu_profile.analysis.findings.places import find_longest_gap
 from gpu_profile.analysis.findings.rule import FindingRow, FindingRule
 from gpu_profile.analysis.findings.view import LEAST_FREQUENCY, RankView, View
 from gpu_profile.analysis.replay.edits.causes import WAITS
-from gpu_profile.analysis.replay.plan import TOKEN_WAITS
+from gpu_profile.analysis.replay.plan.make_plan import TOKEN_WAITS
 from gpu_profile.analysis.store.database import Database
 
 # A call that returns sooner did not wait (with nothing to wait for it takes 2 to 4 us, and the

@@ -1,30 +1,14 @@
-"""The host's times multiplied: its own work, its pauses, and those that the driver takes.
+"""The host's own work and its pauses, multiplied."""
 
-The driver's are calls that allocate and free, and copies that it stages. They differ from run to
-run, as pauses do: the driver maps and clears pages, and copies pageable memory on the CPU. A CUDA
-C++ program that allocates its buffers in each step takes 13.3 ms under nsys in place of 10.5; 67 MB
-to pageable memory took 5.9 to 11 ms there and 4.3 without (H200).
-"""
-
-from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
 
-from gpu_profile.analysis.activity.activity import ALLOCATION_NAME
-from gpu_profile.analysis.replay.changes import (
-    find_edges,
-    find_releases,
-    find_staged_copies,
-    match_names,
-    scale_delays,
-)
+from gpu_profile.analysis.replay.changes import find_edges
 from gpu_profile.analysis.replay.edits.host_work import measure_own_pauses
-from gpu_profile.analysis.replay.nsys_prices import find_node_prices
 from gpu_profile.analysis.replay.run.run_graph import Edge, RunGraph
+from gpu_profile.analysis.replay.shadow.nsys_prices import find_node_prices
 from gpu_profile.analysis.replay.weights import Weights
-
-Scale = Callable[[RunGraph, Weights, float], Weights]
 
 MOST_PRICE_NS, TYPICAL_PRICE_NS = 20_000, 8_000
 """nsys takes a few us of a call, however long it is: a cudaMalloc of 140 us is slow by itself. A
@@ -32,7 +16,8 @@ factor of 0 takes the first one. TYPICAL_FACTOR takes 2.8 us of the second one: 
 of CUDA C++ and CuPy without pauses the control asks for -0.5 to 3.7 us a call, cudaMalloc or not.
 """
 TYPICAL_FACTOR, FACTORS = 0.65, (0.50, 0.92)
-"""The middle of the factors of 13 programs (shadow.py), and what four in five of 40 later ask for.
+"""The middle of the factors of 13 programs (find_shadow.py), and the range of four in five of 40
+later ones.
 
 The middle is for a recording without a control, and for a host that its GPU hides. There the
 control says nothing of the profiler's price, which counts as soon as a change makes the GPU faster.
@@ -83,22 +68,3 @@ def lengthen_pauses(graph: RunGraph, weights: Weights, factor: float) -> Weights
     starts = graph.nodes.call_start
     longer = weights.with_delay(starts, weights.delay[starts] + more)
     return replace(longer, silent=weights.silent + more)
-
-
-def scale_allocations(graph: RunGraph, weights: Weights, factor: float) -> Weights:
-    """Calls that allocate and free, and pools that give memory back, take `factor` of the time."""
-    allocates = match_names(graph, ALLOCATION_NAME)[graph.calls.name]
-    edges = find_edges(graph, graph.nodes.call_end[allocates], Edge.CALL)
-    releases = graph.nodes.call_end[find_releases(graph)]
-    scaled = scale_delays(graph, weights, releases, factor)
-    return scaled.with_lag(edges, np.rint(factor * weights.lag[edges]).astype(np.int64))
-
-
-def scale_staged_copies(graph: RunGraph, weights: Weights, factor: float) -> Weights:
-    """Copies that the driver stages take `factor` of their time, and of that before they begin."""
-    rows = find_staged_copies(graph)
-    calls = np.unique(graph.ops.call[rows]).astype(np.int64)
-    edges = find_edges(graph, graph.nodes.call_end[calls], Edge.STAGED)
-    scaled = scale_delays(graph, weights, graph.nodes.op_start[rows], factor)
-    scaled = scaled.with_lag(edges, np.rint(factor * weights.lag[edges]).astype(np.int64))
-    return scaled.with_work(rows, np.rint(factor * weights.work[rows]).astype(np.int64))

@@ -1,4 +1,4 @@
-"""Try the changes that the critical path of a run holds, and other prices of the profiler."""
+"""Try the changes that the critical path of a run holds."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -6,12 +6,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from gpu_profile.analysis.activity.activity import COMPUTE
-from gpu_profile.analysis.arrays.memo import once_each
 from gpu_profile.analysis.arrays.types import IntArray
 from gpu_profile.analysis.multi_report.forked_copy import map_in_copies
 from gpu_profile.analysis.replay.changes import Change
 from gpu_profile.analysis.replay.critical_path import CriticalPath, find_critical_path
-from gpu_profile.analysis.replay.host_scale import FACTORS, scale_host
 from gpu_profile.analysis.replay.run.run_graph import Edge, RunGraph
 from gpu_profile.analysis.replay.run_replay import Replay
 from gpu_profile.analysis.replay.weights import Weights
@@ -46,16 +44,6 @@ def try_changes(
     tried = map_in_copies(try_change, changes, replay.processes)
     pairs = zip(changes, tried, strict=True)
     return [Trial(change, *values) for change, values in pairs if values]
-
-
-@once_each
-def replay_prices(replay: Replay) -> list[tuple[Weights, float]]:
-    """The program where the profiler takes the most of the host's time, and the least: weights, and
-    the step (ms).
-    """
-    recorded = Weights.of(replay.graph)
-    scaled = [scale_host(replay.graph, recorded, factor) for factor in sorted(FACTORS)]
-    return [(weights, replay.predict_step(weights)) for weights in scaled]
 
 
 def _measure_held(graph: RunGraph, path: CriticalPath, before: Weights, after: Weights) -> float:

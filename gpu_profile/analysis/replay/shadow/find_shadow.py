@@ -8,22 +8,25 @@ recorded ones. A price of each call explains them worse: it would be 4 us in one
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from gpu_profile.analysis.arrays.memo import once_each
 from gpu_profile.analysis.replay.edits.calls import remove_pauses
-from gpu_profile.analysis.replay.host_scale import (
+from gpu_profile.analysis.replay.run_replay import Replay
+from gpu_profile.analysis.replay.shadow.driver_scale import (
+    Scale,
+    scale_allocations,
+    scale_staged_copies,
+)
+from gpu_profile.analysis.replay.shadow.host_scale import (
     FACTORS,
     TYPICAL_FACTOR,
-    Scale,
     lengthen_pauses,
-    scale_allocations,
     scale_host,
-    scale_staged_copies,
     subtract_typical_price,
 )
-from gpu_profile.analysis.replay.nsys_prices import drop_callbacks
-from gpu_profile.analysis.replay.run_replay import Replay
+from gpu_profile.analysis.replay.shadow.nsys_prices import drop_callbacks
+from gpu_profile.analysis.replay.shadow.shadow import Shadow
 from gpu_profile.analysis.replay.weights import Weights
 
 LEAST_FACTOR = 0.2
@@ -43,23 +46,6 @@ ROUNDS, PAUSE_ROUNDS = 8, 10
 """Of bisection: the factor is then within 0.3 % of the host's time, and of its pauses."""
 
 
-@dataclass(frozen=True, eq=False)
-class Shadow:
-    """`factor`: of the recorded host delays, what is left without the profiler. `step_ms`: the step
-    of the unchanged replay with that factor. `weights` are those of that replay. `is_measured`: the
-    control tells the factor; else it is TYPICAL_FACTOR. `pause_factor`: how many times as long the
-    host's pauses are in the control. `callback_ms`: how much longer the control's step is, for nsys
-    was still in the process.
-    """
-
-    factor: float
-    step_ms: float
-    weights: Weights
-    is_measured: bool = True
-    pause_factor: float = 1.0
-    callback_ms: float = 0.0
-
-
 @once_each
 def find_shadow(replay: Replay, control_ms: float, callback_ns: int = 0) -> Shadow | None:
     """What the profiler added, by the control, or without one (0) by its usual price; None where
@@ -69,6 +55,16 @@ def find_shadow(replay: Replay, control_ms: float, callback_ns: int = 0) -> Shad
         shadow = subtract_profiler(replay, control_ms)
         return _drop_callbacks(replay, shadow, callback_ns) if shadow.is_measured else shadow
     return _take_typical(replay) if _is_calibrated(replay) else None
+
+
+@once_each
+def replay_prices(replay: Replay) -> list[tuple[Weights, float]]:
+    """The program where the profiler takes the most of the host's time, and the least: weights, and
+    the step (ms).
+    """
+    recorded = Weights.of(replay.graph)
+    scaled = [scale_host(replay.graph, recorded, factor) for factor in sorted(FACTORS)]
+    return [(weights, replay.predict_step(weights)) for weights in scaled]
 
 
 def _drop_callbacks(replay: Replay, shadow: Shadow, callback_ns: int) -> Shadow:

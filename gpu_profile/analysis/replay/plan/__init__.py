@@ -1,0 +1,1 @@
+"""The plan: what to do first, and what is worth doing after that."""
