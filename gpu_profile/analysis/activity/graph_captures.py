@@ -1,4 +1,4 @@
-"""When, and on which thread, the nodes of replayed CUDA graphs were captured."""
+"""Captures of CUDA graphs: the calls of each, and the call that made each node of a graph."""
 
 import re
 from dataclasses import dataclass
@@ -6,12 +6,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from gpu_profile.analysis.arrays.columns import Index
-from gpu_profile.analysis.arrays.types import IntArray
+from gpu_profile.analysis.arrays.types import Flags, IntArray, Threads
 from gpu_profile.analysis.store.database import MISSING, Database
 from gpu_profile.analysis.store.schema import process_of
 
 INSTANTIATE_NAME = re.compile(r"cu(da)?GraphInstantiate")
-"""A graph that is captured, or built node by node, is instantiated behind that."""
+"""A graph that is captured, or built node by node, is instantiated after that."""
 NODES = "CUDA_GRAPH_NODE_EVENTS"
 NO_NODE = 0
 # A captured graph is cloned once when it is instantiated. Longer chains are of nested graphs.
@@ -33,6 +33,22 @@ class GraphCaptures:
     def places(self, nodes: IntArray) -> IntArray:
         """The row of each node id, or -1."""
         return Index(self.node).places(nodes).astype(np.int64)
+
+
+def find_capture_calls(
+    thread: Threads, launches: Flags, instantiates: Flags
+) -> tuple[IntArray, IntArray]:
+    """The first and the last call of each capture, of calls in the order of threads, then of time.
+
+    What is captured launches nothing: a capture goes from the call after a launch to the next call
+    that launches an operation, or to the ends of the thread, with an instantiation between them.
+    """
+    begins = np.ones(len(thread), bool)
+    begins[1:] = launches[:-1] | (thread[1:] != thread[:-1])
+    first = np.flatnonzero(begins)
+    last = np.append(first[1:], len(thread)) - 1
+    captures = np.unique(np.searchsorted(first, np.flatnonzero(instantiates), "right") - 1)
+    return first[captures], last[captures]
 
 
 def load_graph_captures(database: Database, process: int) -> GraphCaptures:

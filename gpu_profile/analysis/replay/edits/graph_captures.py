@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from gpu_profile.analysis.activity.graph_captures import INSTANTIATE_NAME
+from gpu_profile.analysis.activity.graph_captures import INSTANTIATE_NAME, find_capture_calls
 from gpu_profile.analysis.arrays.memo import once_each
 from gpu_profile.analysis.arrays.types import IntArray
 from gpu_profile.analysis.replay.changes import Change, free_calls, match_names, shorten
@@ -13,24 +13,22 @@ from gpu_profile.analysis.replay.weights import Weights
 
 @once_each
 def find_captures(graph: RunGraph) -> IntArray:
-    """The calls of captures: from behind the last call that launched an operation before a graph is
-    instantiated, to the next one, which is counted too.
-
-    What is captured launches nothing, so no call of it is between. torch collects garbage, waits
-    and empties its cache before a capture.
+    """The calls of captures, with the launch that ends each. torch collects garbage, waits and
+    empties its cache before a capture.
     """
     calls, ops = graph.calls, graph.ops
     launches = np.zeros(len(calls.start), bool)
     launches[ops.call[ops.call != NONE]] = True
-    first = np.r_[True, calls.thread[1:] != calls.thread[:-1]][: len(launches)]
-    stretch = np.cumsum(first | np.r_[False, launches[:-1]][: len(launches)]) - 1
-    captures = np.zeros(int(stretch.max(initial=-1)) + 1, bool)
-    captures[stretch[match_names(graph, INSTANTIATE_NAME)[calls.name]]] = True
-    return np.flatnonzero(captures[stretch])
+    instantiates = match_names(graph, INSTANTIATE_NAME)[calls.name]
+    first, last = find_capture_calls(calls.thread, launches, instantiates)
+    captured = np.zeros(len(calls.start) + 1, np.int64)
+    captured[first] += 1
+    captured[last + 1] -= 1
+    return np.flatnonzero(np.cumsum(captured[:-1]))
 
 
 def _keep_graphs(graph: RunGraph, weights: Weights) -> Weights:
-    """The host captures nothing: it goes on to the launch behind at once. A wait before a capture,
+    """The host captures nothing: it goes on to the next launch at once. A wait before a capture,
     such as that for the result of the step before, stays.
     """
     calls = find_captures(graph)
