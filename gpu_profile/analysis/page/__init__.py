@@ -5,7 +5,7 @@ from dataclasses import replace
 from functools import partial
 from itertools import chain
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from gpu_profile.analysis.activity.cached import states_of
 from gpu_profile.analysis.activity.load.kept_columns import keep_activities
@@ -68,7 +68,7 @@ _TABLES = tuple(dict.fromkeys((*SHOWN, *(table for table, _ in FOLDED))))
 
 
 class _Parts(NamedTuple):
-    """What is read of a report for the page alone: first what the replay needs."""
+    """What is read of a report for the page alone."""
 
     states: list[RankStates]
     graphs: tuple[RankGraph | NoGraph, ...]
@@ -81,8 +81,8 @@ class _Parts(NamedTuple):
     modules: list[ModuleKernel]
 
 
-_FIRST = 2
-"""How many of them the replay needs."""
+_OF_REPLAY = ("states", "graphs")
+"""The parts that the replay needs, which are read first."""
 
 
 def write_page(
@@ -109,7 +109,7 @@ def write_page(
     """
     readers, redactor = readers or Readers(), redactor or Redactor()
     first, others = page_analyses(len(sources))
-    replay_first = partial(_replay_first, clock_error_ns=clock_error_ns, control=control)
+    replay_first = partial(_replay_first, first, clock_error_ns=clock_error_ns, control=control)
     answers, ahead = readers.read_again(sources, first, others, notify, replay_first)
     analyses = [*first, *others]
     read = [_pick_parts(analyses, answer) for answer in answers if isinstance(answer, Partials)]
@@ -128,12 +128,15 @@ def write_page(
 
 
 def _replay_first(
-    answers: Sequence[Answer], clock_error_ns: int, control: tuple[float, int, float]
+    analyses: Sequence[Analysis],
+    answers: Sequence[Answer],
+    clock_error_ns: int,
+    control: tuple[float, int, float],
 ) -> ReplayAhead:
     """The replay of the reports, of which workers have read what it needs."""
-    read = [answer for answer in answers if isinstance(answer, Partials)]
-    states = list(chain(*(states for _, states, *_ in read)))
-    graphs = list(chain(*(graphs for _, _, graphs, *_ in read)))
+    read = [_name_parts(analyses, answer) for answer in answers if isinstance(answer, Partials)]
+    states = list(chain(*(parts["states"] for parts in read)))
+    graphs = list(chain(*(parts["graphs"] for parts in read)))
     replay = prepare_replay(graphs, match_ranks(states, clock_error_ns), clock_error_ns)
     ahead = replay_ahead(replay, len(read), control, count_cores())
     # The findings and the tables read these splits, which are computed once for each state.
@@ -142,8 +145,12 @@ def _replay_first(
     return ahead
 
 
+def _name_parts(analyses: Sequence[Analysis], answer: Partials) -> dict[str, Any]:
+    return {analysis.name: part for analysis, part in zip(analyses, answer, strict=True)}
+
+
 def _pick_parts(analyses: Sequence[Analysis], answer: Partials) -> _Parts:
-    by_name = {analysis.name: part for analysis, part in zip(analyses, answer, strict=True)}
+    by_name = _name_parts(analyses, answer)
     return _Parts(*(by_name[name] for name in _Parts._fields))
 
 
@@ -220,10 +227,11 @@ def page_analyses(reports: int) -> tuple[list[Analysis], list[Analysis]]:
         "counters": counters_part,
         "modules": modules_part,
     }
-    of_page = [
-        Analysis(name, parts[name], _no_table, takes_long=name in _BESIDE)
-        for name in _Parts._fields
-    ]
+    of_page = {
+        name: Analysis(name, collect, _no_table, takes_long=name in _BESIDE)
+        for name, collect in parts.items()
+    }
+    of_replay = [of_page.pop(name) for name in _OF_REPLAY]
     # A state is sent once: two works would send two copies of it.
     of_states = [table for table in _TABLES if table.partial is states_of]
     others = [
@@ -233,7 +241,7 @@ def page_analyses(reports: int) -> tuple[list[Analysis], list[Analysis]]:
     ]
     # The first one has what the others share, so that a forked copy has it too.
     loaded = Analysis("activities", keep_activities, _no_table)
-    return [loaded, *of_page[:_FIRST], *of_states], [*of_page[_FIRST:], *others]
+    return [loaded, *of_replay, *of_states], [*of_page.values(), *others]
 
 
 def _no_table(_parts: Sequence[object]) -> Table:
