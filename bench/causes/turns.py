@@ -25,12 +25,12 @@ from pathlib import Path
 
 # The order cancels a drift of the machine's speed that is linear in time.
 BLOCKS = (True, False, False, True) * 2
-BLOCK_SECONDS = float(os.environ.get("TURNS_SECONDS", "0.6"))
+BLOCK_SECONDS = 0.6
 # Steps of a block before its clock starts: queues of the other variant's loaders run empty.
 SETTLE_STEPS = 6
 WARM_STEPS = 8
 LEAST_STEPS = 6
-RECORDED_STEPS = int(os.environ.get("TURNS_RECORDED", "40"))
+RECORDED_STEPS = 40
 
 
 def _do_nothing() -> None:
@@ -47,6 +47,8 @@ class Turns:
     """
 
     mode: str
+    block_seconds: float = BLOCK_SECONDS
+    recorded_steps: int = RECORDED_STEPS
     synchronize: Callable[[], None] = _do_nothing
     planted: bool = True
     period: int = 1
@@ -83,7 +85,7 @@ class Turns:
         """Fill the schedule: first the warm-up, then, from its step times, the blocks."""
         if self.mode != "turns":
             planted = self.mode == "planted"
-            self._schedule = [(planted, WARM_STEPS, False), (planted, RECORDED_STEPS, True)]
+            self._schedule = [(planted, WARM_STEPS, False), (planted, self.recorded_steps, True)]
             return not self.blocks
         if not self.blocks:
             self._schedule = [(True, WARM_STEPS, False), (False, WARM_STEPS, False)]
@@ -93,7 +95,7 @@ class Turns:
             return False
         for planted in BLOCKS:
             milliseconds = next(ms for was_planted, ms in self.blocks if was_planted == planted)
-            steps = max(LEAST_STEPS, round(1000 * BLOCK_SECONDS / milliseconds))
+            steps = max(LEAST_STEPS, round(1000 * self.block_seconds / milliseconds))
             steps += -steps % self.period
             self._schedule += [(planted, SETTLE_STEPS, False), (planted, steps, True)]
         return True
@@ -123,7 +125,11 @@ def main() -> None:
     """Run the program that the command line names."""
     name, mode = sys.argv[1:3]
     sys.path.insert(0, str(Path(__file__).parent / "programs"))
-    turns = Turns(mode)
+    turns = Turns(
+        mode,
+        float(os.environ.get("TURNS_SECONDS", BLOCK_SECONDS)),
+        int(os.environ.get("TURNS_RECORDED", RECORDED_STEPS)),
+    )
     program = importlib.import_module(name)
     with _own_gpu():
         program.run(turns)

@@ -1,6 +1,6 @@
 """The published score: predictions on recordings of programs whose fix was measured."""
 
-from bench.causes.score import list_folders, score
+from bench.causes.judge import list_folders, score
 from gpu_profile.settings.places import ROOT
 
 RECORDINGS = ROOT / "tests" / "data" / "causes"

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from bench.causes.score import CAUSES
+from bench.causes.causes import CAUSES
 from gpu_profile.settings.places import ROOT
 from gpu_profile.verbs.assistant.answers import Answers
 

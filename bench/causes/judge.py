@@ -1,0 +1,135 @@
+"""Judge predicted gains by measured ones.
+
+A prediction is right if it names the cause and its gain is within 10 % of the step and 25 % of the
+measured gain.
+"""
+
+import json
+import statistics
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from bench.causes.causes import CAUSES
+from bench.causes.turns import RECORDED_STEPS, WARM_STEPS
+from gpu_profile.analysis.findings.diagnose import judge_run
+from gpu_profile.analysis.findings.diagnosed_report import (
+    DiagnosedReport,
+    collect_report_facts,
+    replay_parts,
+)
+from gpu_profile.analysis.findings.diagnosis import Diagnosis
+from gpu_profile.analysis.findings.finding import Finding
+from gpu_profile.analysis.findings.table import RULES
+from gpu_profile.analysis.replay.changes import combine
+from gpu_profile.analysis.replay.shadow.find_shadow import find_shadow
+from gpu_profile.analysis.store.database import Database
+from gpu_profile.analysis.tables.analysis import Scope
+
+STEP_ERROR, GAIN_ERROR = 0.10, 0.25  # of the step, and of the measured gain
+
+
+@dataclass(frozen=True)
+class Score:
+    """Times in ms a step. `gain` is measured, `spread` its least and most by pairs of blocks.
+    `kinds`: of the findings, the largest first.
+    """
+
+    name: str
+    step: float
+    gain: float
+    spread: tuple[float, float]
+    predicted: float | None
+    kinds: tuple[str, ...]
+
+    @property
+    def is_right(self) -> bool:
+        if self.predicted is None or self.kinds[0] not in CAUSES[self.name]:
+            return False
+        error = abs(self.predicted - self.gain)
+        return error <= STEP_ERROR * self.step and error <= GAIN_ERROR * self.gain
+
+    @property
+    def is_host_bound(self) -> bool:
+        """Whether its author expected launches to be the limit. Such programs are scored apart."""
+        return "host_bound" in CAUSES[self.name]
+
+    def to_row(self) -> str:
+        predicted = "none" if self.predicted is None else f"{self.predicted:.2f}"
+        low, high = self.spread
+        gain = f"{self.gain:.2f} ({low:.2f} to {high:.2f})"
+        kinds = ", ".join(self.kinds) or "nothing"
+        right = "yes" if self.is_right else "no"
+        return f"| {self.name} | {self.step:.2f} | {gain} | {predicted} | {kinds} | {right} |"
+
+
+def score(folder: Path, *, has_control: bool = True) -> Score:
+    """Score the recording in NAME/, with the measured step as control or without one."""
+    turns = json.loads((folder / "turns.json").read_text())
+    planted, fixed = turns["planted"], turns["fixed"]
+    gains = [before - after for before, after in zip(planted, fixed, strict=True)]
+    step = statistics.median(planted)
+    facts = _read_facts(folder, "planted")
+    parts = _count_parts(facts)
+    control_ms = step / parts if has_control else 0.0
+    diagnosis = judge_run([facts], control_ms=control_ms)
+    gain = step - statistics.median(fixed)
+    kinds = tuple(dict.fromkeys(finding.kind for finding in diagnosis.findings))
+    predicted = _predict(facts, diagnosis, CAUSES[folder.name], control_ms)
+    predicted = None if predicted is None else parts * predicted
+    return Score(folder.name, step, gain, (min(gains), max(gains)), predicted, kinds)
+
+
+def describe_fixed(folder: Path, *, has_control: bool = True) -> str:
+    """The row of the findings in a recording with the fix."""
+    step = statistics.median(json.loads((folder / "turns.json").read_text())["fixed"])
+    facts = _read_facts(folder, "fixed")
+    parts = _count_parts(facts)
+    findings = judge_run([facts], control_ms=step / parts if has_control else 0.0).findings
+    costs = ", ".join(f"{each.kind} {each.cost_ms * parts:.2f}" for each in findings)
+    return f"| {folder.name} | {step:.2f} | {costs or 'nothing'} |"
+
+
+def _read_facts(folder: Path, mode: str) -> DiagnosedReport:
+    with Database.open(next(folder.glob(f"{mode}.sqlite*"))) as database:
+        return collect_report_facts(database, Scope())
+
+
+def _count_parts(facts: DiagnosedReport) -> int:
+    """How many of the steps that are found make one of the program, whose parts may repeat."""
+    step = judge_run([facts]).overview.step
+    steps = step.count + step.left_out if step else 0
+    return max(1, round(steps / (WARM_STEPS + RECORDED_STEPS)))
+
+
+def _predict(
+    facts: DiagnosedReport, diagnosis: Diagnosis, kinds: Sequence[str], control_ms: float
+) -> float | None:
+    """The gain of a program's fix, which takes away all causes of these kinds that were found.
+
+    Of bounds only the first finding counts: a fix of a pause leaves the launches, and one of a loop
+    of tiny kernels leaves those of the rest.
+    """
+    findings = [finding for finding in diagnosis.findings if finding.kind in kinds]
+    causes = [*findings[:1], *(cause for cause in findings[1:] if not _is_bound(cause))]
+    edits = [RULES[cause.kind].edit(cause) for cause in causes]
+    replay = replay_parts([facts])
+    changes = [edit.apply for edit in edits if edit]
+    shadow = None if isinstance(replay, str) else find_shadow(replay, control_ms)
+    if len(changes) < 2 or isinstance(replay, str) or shadow is None:
+        return max((cause.cost_ms for cause in causes), default=None)
+    change = combine(changes)
+    return shadow.step_ms - replay.predict_step(change(replay.graph, shadow.weights))
+
+
+def _is_bound(finding: Finding) -> bool:
+    change = RULES[finding.kind].edit(finding)
+    return change is not None and change.is_bound
+
+
+def list_folders(words: Sequence[str], mode: str = "planted") -> Iterator[Path]:
+    """These folders of recordings, and those below them."""
+    for word in words:
+        reports = (*Path(word).glob(f"{mode}.sqlite*"), *Path(word).glob(f"*/{mode}.sqlite*"))
+        folders = (path.parent.resolve() for path in reports)
+        yield from sorted(folder for folder in folders if folder.name in CAUSES)
