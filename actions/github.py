@@ -51,7 +51,7 @@ def send(method: str, path: str, body: object | None = None) -> bytes:
     url = f"{os.environ['GITHUB_API_URL']}/repos/{os.environ['GITHUB_REPOSITORY']}/{path}"
     request = urllib.request.Request(url, data=data, method=method)
     request.add_header("Accept", "application/vnd.github+json")
-    # An artifact is behind a redirection to another server, which must not get the token.
+    # An artifact is after a redirection to another server, which must not get the token.
     request.add_unredirected_header("Authorization", f"Bearer {os.environ['GITHUB_TOKEN']}")
     try:
         with urllib.request.urlopen(request, timeout=60) as answer:

@@ -92,7 +92,7 @@ class ProfileSpec:
 
 @dataclass(frozen=True, kw_only=True)
 class NcuPlan:
-    """The options of `ncu` for one rank, which ends behind `limit_s` seconds."""
+    """The options of `ncu` for one rank, which ends after `limit_s` seconds."""
 
     rank: int
     options: tuple[str, ...]

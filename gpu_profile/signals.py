@@ -66,7 +66,7 @@ def _close_lost_streams() -> None:
 
 @contextlib.contextmanager
 def hold_signals(*names: str) -> Iterator[None]:
-    """Hold signals back while the body runs: `hold_signals("SIGHUP")`. The first follows behind it.
+    """Hold signals back while the body runs: `hold_signals("SIGHUP")`. The first follows after it.
 
     A child process or a job that started between two lines of ours would be lost.
     """

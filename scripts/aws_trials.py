@@ -72,7 +72,7 @@ class Trial:
 def make_verb(*words: str, **settings: str) -> Command:
     """Return `invoke WORDS` of this clone, with `--set` for each setting."""
     flags = [word for name, value in settings.items() for word in ("--set", f"{name}={value}")]
-    # Behind `--` stands the job's command, which a flag of ours would become a part of.
+    # After `--` stands the job's command, which a flag of ours would become a part of.
     at = words.index("--") if "--" in words else len(words)
     program = (sys.executable, "-m", "invoke", "--search-root", str(ROOT))
     return make_command(*program, *words[:at], *flags, *words[at:])

@@ -28,7 +28,7 @@ UNIT = 16
 smaller units fewer tests find what another of their file has read and cached."""
 POLL_S = 1.0
 """A child of a dead fork holds the pipe open, so that its end is not seen there."""
-_ENDS = struct.Struct("II")  # of a unit: its first test, and the one behind its last
+_ENDS = struct.Struct("II")  # of a unit: its first test, and the one after its last
 _CACHED = "forks/seconds"
 """Of a test, by file, in pytest's cache."""
 

@@ -12,7 +12,7 @@ def further(*values: object) -> ParameterSet:
 
 
 def keep_first(count: int, cases: Iterable[object]) -> list[object]:
-    """Return the cases of parametrize: those behind the first `count` have the marker `further`."""
+    """Return the cases of parametrize: those after the first `count` have the marker `further`."""
     listed = list(cases)
     marked = [
         further(*case) if isinstance(case, tuple) else further(case) for case in listed[count:]

@@ -45,7 +45,7 @@ def _reads(pid: int, pipe: str) -> bool:
 
 
 def _read_flags(text: str) -> int:
-    """Return the flags of an entry of /proc/PID/fdinfo: octal, behind `flags:`."""
+    """Return the flags of an entry of /proc/PID/fdinfo: octal, after `flags:`."""
     words = text.split()
     return int(words[words.index("flags:") + 1], 8)
 

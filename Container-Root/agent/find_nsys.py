@@ -54,7 +54,7 @@ class Nsys(NamedTuple):
 
     @property
     def order(self) -> tuple[int, ...]:
-        # Of 2025.3.1.90-253135822126v0 what stands behind the dash is the build's number.
+        # Of 2025.3.1.90-253135822126v0 what stands after the dash is the build's number.
         return tuple(int(part) for part in re.findall(r"\d+", self.version)[:4])
 
 

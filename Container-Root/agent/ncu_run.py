@@ -78,7 +78,7 @@ def run_under_ncu(
 
 
 def _run_for(argv: Sequence[str], env: Mapping[str, str], limit_s: float) -> int:
-    """Run a program in a session of its own; behind the limit end it: SIGINT, TERM, KILL."""
+    """Run a program in a session of its own; after the limit end it: SIGINT, TERM, KILL."""
     process = subprocess.Popen(argv, env={**env, **_IN_PLACE}, **own_session())
 
     def pass_on(number: int, _frame: object) -> None:

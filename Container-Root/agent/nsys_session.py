@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 COLLECTING = "Collection"
 _WAITING = ("DelayedCollection", "Launched")
-"""The states of a session that records nothing: before its first window, and behind one."""
+"""The states of a session that records nothing: before its first window, and after one."""
 _POLL_S = 0.2  # a call of nsys takes 60 ms of one processor
 _ANSWER_S = 60.0
 

@@ -35,7 +35,7 @@ def is_of_the_system(program: str) -> bool:
 
 
 def find_program(words: Sequence[str]) -> int:
-    """Return where the program stands: behind the inits (`tini -g --`) and entrypoint scripts.
+    """Return where the program stands: after the inits (`tini -g --`) and entrypoint scripts.
 
     A script named *.sh before another word is taken for an entrypoint that ends with `exec "$@"`.
     """

@@ -62,7 +62,7 @@ class Call(NamedTuple):
 
 
 def parse_call(argv: Sequence[str], usage: str) -> Call:
-    """Return the parsed command line. Raises RefusedError if no command stands behind `--`."""
+    """Return the parsed command line. Raises RefusedError if no command stands after `--`."""
     end = argv.index("--") if "--" in argv else len(argv)
     if not argv[end + 1 :]:
         raise RefusedError("no command: write it after --, as in profile.py -- python3 train.py")

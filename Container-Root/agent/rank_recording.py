@@ -160,7 +160,7 @@ class Recording:
         return bool(self.call.options.record == "manual") and os.name == "posix"
 
     def ends_by_itself(self) -> bool:
-        """Return whether the recording ends behind enough steps, as without any window."""
+        """Return whether the recording ends after enough steps, as without any window."""
         ours = self.call.options
         marked = ours.annotate != "none" and not ours.steps and not ours.whole
         return marked and os.name == "posix" and not self.has_option(_OTHER_ENDS)

@@ -9,8 +9,8 @@
 
 `request` prints {"window": 3, "names": ["rank0.host"], "start": …}: all these ranks begin at that
 time. `await` returns when each has answered, with {"answers": {"rank0.host": {"state": "done"}}}.
-A rank whose agent is gone has lost its window. With --steps it ends behind N whole steps, and
-behind S seconds at the latest. `schedule` has the agents record by themselves; with `--every 0` no
+A rank whose agent is gone has lost its window. With --steps it ends after N whole steps, and
+after S seconds at the latest. `schedule` has the agents record by themselves; with `--every 0` no
 longer. DIR is the run directory of a job of this machine.
 
 Where a job has several pods, each with a DIR of its own, `armed` prints this host's ranks, the last

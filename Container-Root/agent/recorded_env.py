@@ -46,9 +46,9 @@ SECRET_VALUE = re.compile(
 _LENGTH = rb"([\x80-\xff]{0,3}[\x00-\x7f])"
 _NAME = rb"[^\x00-\x20=\x7f-\xff]{1,256}"
 _PROCESS_ENTRY = re.compile(rb"J" + _LENGTH + rb"(" + _NAME + rb")=")
-"""`NAME=value` behind its length, field 9 of what nsys keeps of a process."""
+"""`NAME=value` after its length, field 9 of what nsys keeps of a process."""
 _LAUNCH_ENTRY = re.compile(rb"\n([\x01-\x7f])(" + _NAME + rb")\x12" + _LENGTH)
-"""Name and value of the launched program's variable, each behind its length."""
+"""Name and value of the launched program's variable, each after its length."""
 
 
 class Value(NamedTuple):

@@ -111,5 +111,5 @@ class RecordingEnd:
                 self.at_report()
             except OSError as error:  # such as a full disk
                 say(f"{who}: its report is left for the end: {error.strerror}")
-            say(f"{who}: the recording ended behind {self._last}; the program goes on")
+            say(f"{who}: the recording ended after {self._last}; the program goes on")
         self._completed.set()

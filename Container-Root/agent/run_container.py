@@ -64,7 +64,7 @@ class Call(NamedTuple):
 
 
 def parse_call(argv: Sequence[str]) -> Call:
-    """Return the parsed command line. Exits with 2 where no command stands behind `--`."""
+    """Return the parsed command line. Exits with 2 where no command stands after `--`."""
     parser = argparse.ArgumentParser(prog="run_container.py", usage=__doc__, allow_abbrev=False)
     parser.add_argument("--by", default="container", choices=("container", "torchrun", "mpirun"))
     parser.add_argument("--hold", type=float, default=0.0)
@@ -73,7 +73,7 @@ def parse_call(argv: Sequence[str]) -> Call:
     end = argv.index("--") if "--" in argv else len(argv)
     options, profile_words = parser.parse_known_args(argv[:end])
     if not argv[end + 1 :]:
-        parser.error("no command stands behind --")
+        parser.error("no command stands after --")
     return Call(options, profile_words, argv[end + 1 :])
 
 
@@ -227,7 +227,7 @@ def main(argv: Sequence[str], environ: Mapping[str, str]) -> int:
         pod, reports = name_pod(environ), Path(call.options.output)
         is_armed = "--record=manual" in call.profile_words
         if not is_armed and not has_recordings(reports):
-            say(f"{pod}: no rank was seen behind {call.command[0]}: there is no report of this pod")
+            say(f"{pod}: no rank was seen below {call.command[0]}: there is no report of this pod")
         say(f"{pod} ended with {code}; its reports are in {reports} for {seconds:g} s")
         hold(reports, seconds, code)
     return code

@@ -63,7 +63,7 @@ class Program(NamedTuple):
 def wrap_command(
     command: Sequence[str], unblock: bool, give_outputs: bool = True
 ) -> Iterator[Program]:
-    """Yield the command behind start_program.py, which restores umask and signals and executes it.
+    """Yield the command after start_program.py, which restores umask and signals and executes it.
 
     With `give_outputs` the program prints to our stdout and stderr, not to nsys' pipes. The report
     has the name of the file that nsys starts, so that file is a link to Python with the program's
@@ -97,7 +97,7 @@ def _find_outputs() -> str:
 
 
 def _find_obstacle(number: int, name: str) -> str:
-    """Return why the program could not open this descriptor and write behind us, or "".
+    """Return why the program could not open this descriptor and write after us, or "".
 
     A file has an offset for each opening, so that nsys and the program would overwrite each other.
     """

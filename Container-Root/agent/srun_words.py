@@ -26,7 +26,7 @@ _LONG_IN_ONE_WORD = {
     *("bcast", "compress", "exclusive", "immediate", "kill-on-bad-exit", "nice", "no-kill"),
     *("propagate", "resv-ports", "send-libs", "x11", "oom-kill-step"),
 }
-"""Long options whose value, if they have one, stands behind `=`."""
+"""Long options whose value, if they have one, stands after `=`."""
 _IMAGE = ("--container-image", "--container-name")
 _MOUNTS = "--container-mounts"
 

@@ -99,7 +99,7 @@ def _free_port() -> int:
 
 
 class Ranks:
-    """The processes of this node. Rank 0's output is shown as it is, rank 3's behind `[3] `.
+    """The processes of this node. Rank 0's output is shown as it is, rank 3's after `[3] `.
 
     Output is written in whole lines, because programs write a line in several pieces. A terminal
     is passed to rank 0 as it is.

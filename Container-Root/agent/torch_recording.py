@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from rank_env import Place
 
 _DETACH = ("TEARDOWN_CUPTI", "1")
-"""Has Kineto detach CUPTI behind a window. On an H200, 100 launches take 1.02 times as long behind
+"""Has Kineto detach CUPTI after a window. On an H200, 100 launches take 1.02 times as long after
 one then, and 1.39 times otherwise."""
 
 

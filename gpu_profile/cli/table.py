@@ -78,7 +78,7 @@ VERBS: tuple[Verb, ...] = (
     Verb(
         "exec",
         "jobs.control",
-        "Run the words behind --, or a shell, in the local container.",
+        "Run the words after --, or a shell, in the local container.",
         "exec -- nvidia-smi",
     ),
     Verb(
@@ -102,7 +102,7 @@ VERBS: tuple[Verb, ...] = (
     Verb(
         "profile",
         "jobs.profile",
-        "Run the words behind -- under nsys, bring the reports home, and say what they tell.",
+        "Run the words after -- under nsys, bring the reports home, and say what they tell.",
         "profile --mount . -- python3 train.py",
     ),
     Verb(
@@ -114,7 +114,7 @@ VERBS: tuple[Verb, ...] = (
     Verb(
         "drill",
         "jobs.drill",
-        "Run a run's command, or the words behind --, again: ncu measures the costliest kernels.",
+        "Run a run's command, or the words after --, again: ncu measures the costliest kernels.",
         "drill --run train --top 3",
     ),
     Verb(
@@ -174,7 +174,7 @@ VERBS: tuple[Verb, ...] = (
     Verb(
         "ci",
         "pull_request.ci",
-        "Run the words behind -- of a base and of the change in turns, and judge the change.",
+        "Run the words after -- of a base and of the change in turns, and judge the change.",
         "ci --base main -- python3 train.py",
     ),
     Verb(
@@ -211,7 +211,7 @@ VERBS: tuple[Verb, ...] = (
     Verb(
         "check",
         "machine.check",
-        "Lint, types and tests; words for pytest behind --.",
+        "Lint, types and tests; words for pytest after --.",
         "check -- -k redact",
     ),
 )

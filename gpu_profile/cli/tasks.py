@@ -193,7 +193,7 @@ def refuse_bad_command_line(verbs: Collection, argv: Sequence[str]) -> None:
 def _answer_help(core: ParseResult, verbs: Sequence[Verb]) -> None:
     """Print the help that the command line asks for, if any, and raise Exit.
 
-    `core`: Invoke's own options, and the words behind them. `help` is no verb, but people type it.
+    `core`: Invoke's own options, and the words after them. `help` is no verb, but people type it.
     """
     named = _find_named_help(core, {verb.name for verb in verbs})
     if named is None:
@@ -224,7 +224,7 @@ def _find_named_help(core: ParseResult, names: Set[str]) -> str | None:
 
 
 def _answer_shell(shell: str | None) -> NoReturn:
-    """Print the completion script of a shell, or the candidates for the words behind `--`.
+    """Print the completion script of a shell, or the candidates for the words after `--`.
 
     Invoke's own completion has no values of flags, and offers verbs among the words of a job.
     """

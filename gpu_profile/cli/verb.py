@@ -65,7 +65,7 @@ def make_flag(
 
 @dataclass(frozen=True, kw_only=True)
 class VerbOptions:
-    """What each verb gets beside its flags: the words behind `--`, and the environment."""
+    """What each verb gets beside its flags: the words after `--`, and the environment."""
 
     words: tuple[str, ...] = ()
     environ: Mapping[str, str] = field(default_factory=dict, repr=False)
@@ -106,7 +106,7 @@ class VerbOptions:
 class Verb:
     """A verb. `module`.`function` runs it; the function has the verb's name with "_" for "-".
 
-    `example`: words to type behind the program's name, for help; "" is the name alone.
+    `example`: words to type after the program's name, for help; "" is the name alone.
     """
 
     name: str
@@ -116,8 +116,8 @@ class Verb:
 
     @property
     def takes_command(self) -> bool:
-        """Whether words behind `--` are its own."""
-        return "behind --" in self.doc
+        """Whether words after `--` are its own."""
+        return "after --" in self.doc
 
     @property
     def function(self) -> str:

@@ -1,4 +1,4 @@
-"""The words of a command line that Invoke cannot hold: positional lists, and all behind `--`."""
+"""The words of a command line that Invoke cannot hold: positional lists, and all after `--`."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -11,7 +11,7 @@ NUMBERED = "."
 
 
 def get_job_words(argv: Sequence[str]) -> tuple[str, ...]:
-    """Return the words behind `--` unchanged: Invoke's own remainder loses the quoting."""
+    """Return the words after `--` unchanged: Invoke's own remainder loses the quoting."""
     return tuple(argv[argv.index("--") + 1 :]) if "--" in argv else ()
 
 

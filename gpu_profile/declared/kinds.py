@@ -204,7 +204,7 @@ KINDS: Mapping[str, Kind] = {
     "names": Kind(_matches(r"[A-Za-z0-9][\w.,:/@+ -]*"), "names: letters, digits, . _ - / +"),
     "label": Kind(_matches(_DNS), "a DNS label: small letters, digits and -"),
     "injected-name": Kind(
-        # A dot behind the rank's would end the host's part: what follows is the window's number.
+        # A dot after the rank's would end the host's part: what follows is the window's number.
         _matches(r"rank%q\{RANK\}\.(?:[\w-]|%h|%q\{\w+\}|\{(?:PROCESS_NAME|TIMESTAMP|UID)\}|%\{(?:POD_FULLNAME|CONTAINER_NAME)\})+"),
         "a name of NVIDIA's and nsys' placeholders, joined by _: rank%q{RANK}.%{POD_FULLNAME}_{UID}",
     ),

@@ -50,7 +50,7 @@ class Kernel:
 
 @dataclass(frozen=True)
 class DrillPlan:
-    """What ncu is to measure: `count` launches of the kernels' names, behind `skip` of them.
+    """What ncu is to measure: `count` launches of the kernels' names, after `skip` of them.
 
     `step` is the step's number from 0, or -1 where the program has none; `step_ns` is its time in
     compute kernels. `far` are the names of kernels that are launched too far from the others.

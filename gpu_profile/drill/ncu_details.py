@@ -154,6 +154,6 @@ def explain_nothing(text: str) -> GpuProfileError:
         return ReportError(f"ncu measured nothing: {errors[0]}", "Its own words are in drill.log")
     if "No kernels were profiled" in text:
         what = "the program ended before the kernels were launched as in the recording"
-        return ReportError(what, "Give the command that repeats the recorded steps behind --")
+        return ReportError(what, "Give the command that repeats the recorded steps after --")
     what = "the job printed nothing of ncu"
     return SettingsError(what, "An image from before `drill` has no part for it: build it again")

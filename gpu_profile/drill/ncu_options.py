@@ -12,7 +12,7 @@ def list_ncu_options(plan: DrillPlan) -> tuple[str, ...]:
     """Return ncu's options; the agent adds --export, --log-file and the command.
 
     Clocks stay as the program has them: a kernel at base clock would be another one. `--kill`
-    ends the program behind the last launch that is measured.
+    ends the program after the last launch that is measured.
     """
     shorts = sorted({kernel.short for kernel in plan.kernels})
     device = (f"--devices={plan.device}",) if plan.devices > 1 else ()

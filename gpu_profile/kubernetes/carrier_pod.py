@@ -18,7 +18,7 @@ class PodAdditions:
 
     `volume` goes into `spec.volumes`, `init_container` into `spec.initContainers`, `mount` into the
     container's `volumeMounts`. The container's command then begins with `Carrier.profile`, and
-    behind it come the options of profile.py, `--` and the command that it had.
+    after it come the options of profile.py, `--` and the command that it had.
     """
 
     volume: Mapping[str, Any]

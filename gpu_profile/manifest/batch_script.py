@@ -34,7 +34,7 @@ def _make_parser(mark: str) -> _Parser:
 class BatchScript:
     """A script for a scheduler. `mark` begins the lines that its scheduler reads: `#SBATCH`.
 
-    `text` is the file's, byte for byte; `words` stand behind it on the command line.
+    `text` is the file's, byte for byte; `words` stand after it on the command line.
     """
 
     name: str

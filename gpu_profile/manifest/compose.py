@@ -1,4 +1,4 @@
-"""A service of a docker compose file, and the file that docker compose reads behind the user's."""
+"""A service of a docker compose file, and the file that docker compose reads after the user's."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field

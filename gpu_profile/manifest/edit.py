@@ -216,7 +216,7 @@ def _follow(document: Document, where: Path) -> Document:
 
 
 def _get_mapping(parent: Document, key: str) -> Document:
-    """Return the mapping under a key. A new one is first: what stands behind has comments."""
+    """Return the mapping under a key. A new one is first: what stands after has comments."""
     if not parent.get(key):
         parent.pop(key, None)
         insert_key(parent, key, {})

@@ -48,4 +48,4 @@ class ServiceLauncher(Launcher, Protocol):
         """Return the launcher that runs this service."""
 
     def render_override(self, job: Job, plan: NsysPlan) -> str:
-        """Return the file that compose reads behind the user's, which --dry-run prints."""
+        """Return the file that compose reads after the user's, which --dry-run prints."""

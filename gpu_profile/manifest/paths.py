@@ -57,7 +57,7 @@ def set_value(document: Any, path: str, value: str | bool | int) -> None:  # noq
 
 
 def insert_key(mapping: Any, key: str, value: object, *, at: int = 0) -> None:  # noqa: ANN401
-    """Set a key. A new one does not come last, where ruamel puts it behind the next comment."""
+    """Set a key. A new one does not come last, where ruamel puts it after the next comment."""
     if key in mapping:
         mapping[key] = value
     elif hasattr(mapping, "insert"):

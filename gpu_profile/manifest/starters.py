@@ -53,7 +53,7 @@ def find_starter(words: Sequence[str]) -> Starter:
 
 
 def skip_inits(words: Sequence[str]) -> Sequence[str]:
-    """Return the words from the program on: behind `tini -g --`, and behind entrypoint scripts.
+    """Return the words from the program on: after `tini -g --`, and after entrypoint scripts.
 
     A script that is named *.sh is taken for one before a torchrun. program_kind.py of the agent
     does the same in the container.

@@ -234,7 +234,7 @@ def _exclude_xla_ranges(value_by_option: Mapping[str, str], has: Options) -> dic
     """Return --nvtx-domain-exclude where XLA's ranges would cost a report its CUDA events.
 
     nsys 2025.3.1 fails on XLA's registered names ("Cannot find string for an exterior index") where
-    graphs are traced as a whole, and leaves out all CUDA events behind the first cuGraphLaunch: a
+    graphs are traced as a whole, and leaves out all CUDA events after the first cuGraphLaunch: a
     loop in JAX had 0 of 49 graphs, and all 49 without the ranges. With `node` no event is missing.
     XLA's domain: https://github.com/openxla/xla/blob/main/xla/tsl/profiler/lib/nvtx_utils.cc
     """

@@ -59,7 +59,7 @@ def parse_schedule(every: str, keep: int, seconds: float) -> Schedule:
 class WindowRequest:
     """What to record: `seconds`, of the ranks `ranks`; none means all that are armed.
 
-    With `steps` it ends behind that many whole steps, and behind `seconds` at the latest. With a
+    With `steps` it ends after that many whole steps, and after `seconds` at the latest. With a
     `schedule` the window is the first of many, and is not waited for. Its number is above `behind`,
     the last that was brought here: a pod that was made anew under its name has none of its own.
     """

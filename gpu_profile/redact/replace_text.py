@@ -18,7 +18,7 @@ Rule = tuple[re.Pattern[str], tuple[str, ...]]
 
 
 def replace_behind(rules: Iterable[Rule], text: str, stand_in: str) -> str:
-    """Return the text with `stand_in` for what a match has behind its first group, rule by rule."""
+    """Return the text with `stand_in` for what a match has after its first group, rule by rule."""
     lowered = _to_lower(text)
     for pattern, starts in rules:
         parts, end = list[str](), 0

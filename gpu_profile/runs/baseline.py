@@ -22,7 +22,7 @@ _FEWEST = 3
 _ENOUGH = 10
 _AROUND = 2  # steps that are recorded before a slow one
 CALLBACK_NS = 1_800
-"""Behind the end of a recording each call of CUDA still passes nsys: 1.7 to 1.9 us of each, in a
+"""After the end of a recording each call of CUDA still passes nsys: 1.7 to 1.9 us of each, in a
 loop of 567 calls on the host of an H200 (docs/accuracy.md)."""
 
 
@@ -61,7 +61,7 @@ def _step_times(output: Iterable[str]) -> Iterator[float]:
 def list_step_ms(directory: Path) -> list[float]:
     """Return the milliseconds of the steps of a run: those that its marks tell, else its output.
 
-    Of a run with nsys these are the recorded steps. Its output has those behind them, too.
+    Of a run with nsys these are the recorded steps. Its output has those after them, too.
     """
     file = find_times_file(directory)
     times = read_times(file) if file else None
@@ -77,7 +77,7 @@ def compute_cost(
     """Return `ratio` and the two values: median step times in ms, otherwise seconds in all.
 
     `plain` and `profiled` are the milliseconds of steps, at least 3 of each to count. `mean_ms` is
-    the mean of the plain ones behind the start: what happens in each tenth step is in no median.
+    the mean of the plain ones after the start: what happens in each tenth step is in no median.
     """
     steps = plain, profiled
     if min(map(len, steps)) >= _FEWEST:
@@ -115,7 +115,7 @@ def describe_cost_of(directory: Path) -> str:
 def find_plain_step(run: RunRecord) -> PlainStep:
     """Return the step that was not recorded.
 
-    It is that of --baseline, which runs without nsys, else the mean of steps behind the recording.
+    It is that of --baseline, which runs without nsys, else the mean of steps after the recording.
     """
     if any(report.step_unit == FORWARD for report in run.reports):
         return _find_ratio(run)
@@ -153,7 +153,7 @@ def _choose_control(run: RunRecord) -> ReportSummary | None:
 def describe_control(directory: Path) -> tuple[str, ...]:
     """Return lines on the steps that were not recorded.
 
-    Where steps behind the recording are no control, the line says why.
+    Where steps after the recording are no control, the line says why.
     """
     try:
         run = load_run(directory)

@@ -100,7 +100,7 @@ def name_code(exit_code: int) -> str:
 
 
 def make_abandoned_error(run: RunRecord) -> Interrupted:
-    """Return the error of a second Ctrl-C, behind which the job may run on."""
+    """Return the error of a second Ctrl-C, after which the job may run on."""
     return Interrupted(
         f"interrupted; {run.handle} may run on",
         f"`invoke stop --job {run.id}` ends it, `invoke fetch --job {run.id}` brings its reports",

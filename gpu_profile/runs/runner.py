@@ -151,7 +151,7 @@ class Runner:
         return run
 
     def _record_stop(self, job_id: str, run: RunRecord) -> NoReturn:
-        """Record a job that the user ended. Raises Interrupted, or Stopped behind `stop`."""
+        """Record a job that the user ended. Raises Interrupted, or Stopped after `stop`."""
         run, trouble = self._read(job_id, run, ())
         error = f"{STOPPED}; {trouble}" if trouble else ""
         run = self._cleaned(job_id, self._save(run, phase="stopped", error=error))

@@ -15,7 +15,7 @@ ENDING = ".steps.json"
 STEP, FORWARD = "step", "forward"
 _MOST_BYTES = 1 << 21  # 100,000 steps, the most that the marks write, take 1 MB
 _MOST_STEPS = 200  # of 512 ranks these make 2 MB of run.json
-_BEHIND = 50  # of them, those behind the recording
+_BEHIND = 50  # of them, those after the recording
 _START_STEPS = 20  # of the program: compilers, autotuning
 _FEWEST = 3
 _ENOUGH = 10
@@ -47,7 +47,7 @@ class Control:
 class StepTimes:
     """Milliseconds of all steps by the program's clock.
 
-    `recorded` is (20, 40) if the report holds steps 20 to 39. `control` is the first step behind
+    `recorded` is (20, 40) if the report holds steps 20 to 39. `control` is the first step after
     the end of nsys' work, None where there is none. `unit`: "forward" where these are forwards of a
     program without an optimizer, of which a step of the report may hold several.
     """
@@ -63,7 +63,7 @@ class StepTimes:
         return first, self.ms[first : first + _MOST_STEPS]
 
     def steady_ms(self) -> float:
-        """Return the mean of the recorded steps behind the program's start; 0 of under three."""
+        """Return the mean of the recorded steps after the program's start; 0 of under three."""
         steady = self._list_steady()
         return find_mean(steady, steady)
 
@@ -72,7 +72,7 @@ class StepTimes:
         return leave_out_start(self.ms[:end], begin)
 
     def find_control(self) -> Control | None:
-        """Return the control: up to 200 steps behind the recording. None of under three.
+        """Return the control: up to 200 steps after the recording. None of under three.
 
         Steps before the recording may still warm up.
         """
@@ -108,14 +108,14 @@ class StepTimes:
         return (1 - part) * others + part * find_mean(slow, slow), part
 
     def explain_missing(self) -> str:
-        """Return why there is no control although steps were made behind the recording; else ""."""
+        """Return why there is no control although steps were made after the recording; else ""."""
         behind = len(self.ms) - self.recorded[1]
         if behind < 1 or self.find_control() is not None:
             return ""
         if self.control is None:
-            return f"the program ended {behind} {self.unit}s behind it, while nsys made its report"
+            return f"the program ended {behind} {self.unit}s after it, while nsys made its report"
         made = max(0, len(self.ms) - self.control)
-        steps = f"{made} {self.unit}s behind nsys' work on its report"
+        steps = f"{made} {self.unit}s after nsys' work on its report"
         return f"the program ended {steps}, {_FEWEST} count"
 
     def _find_slow(self, behind: Sequence[float]) -> tuple[int, float]:
@@ -169,7 +169,7 @@ def read_times(path: Path) -> StepTimes | None:
         words = json.loads(files.read_text(path, _MOST_BYTES))
         begin, end = map(int, words["recorded"])
         step_ms = tuple(float(ms) for ms in words["ms"])
-        # The marks of an older image say nothing: their recording ends in the step behind it.
+        # The marks of an older image say nothing: their recording ends in the step after it.
         control = words.get("control", end + 1)
         control = None if control is None else int(control)
         unit = FORWARD if words.get("unit") == FORWARD else STEP

@@ -148,7 +148,7 @@ def _join_pieces(pieces: _Pieces, values: Mapping[str, str]) -> Iterator[str]:
 def _renew_comment(comments: list[str], ours: str, *, is_shipped: bool) -> list[str]:
     """Return the comments above a setting with ours among them, in the place of an older one.
 
-    Ours with more words behind it is the user's, and stays.
+    Ours with more words after it is the user's, and stays.
     """
     if any(line.startswith(ours) for line in comments):
         return comments
@@ -159,7 +159,7 @@ def _renew_comment(comments: list[str], ours: str, *, is_shipped: bool) -> list[
 
 
 def _replace_value(line: str, value: str) -> str:
-    """Return the line of a setting with a new value; the comment behind the value stays."""
+    """Return the line of a setting with a new value; the comment after the value stays."""
     match = _LINE.fullmatch(line)
     return match["key"] + quote_value(value) + match["comment"] if match else line
 

@@ -114,7 +114,7 @@ def test_names_that_are_not_utf8_are_shown_and_told(report: Path) -> None:
 def test_sqlite_reads_no_cell_out_of_its_page(report: Path) -> None:
     """A cell 2 bytes before its page's end was read once in 200 times, and else called malformed.
 
-    SQLite took the rest of the cell from the memory behind the page, which is never the same.
+    SQLite took the rest of the cell from the memory after the page, which is never the same.
     """
     with Database.open(report) as database:
         connection = database._store._connection  # type: ignore[attr-defined]

@@ -13,7 +13,7 @@ SAVED_SHARE = 0.02  # of the run's time
 
 
 def evaluates(program: Program, step: int, *, first: bool) -> bool:
-    """Whether the loop evaluates in this step, before (`first`) or behind the step's own work."""
+    """Whether the loop evaluates in this step, before (`first`) or after the step's own work."""
     every = program.phases.evaluate_every
     if not every or program.phases.evaluates_first != first:
         return False

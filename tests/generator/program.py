@@ -46,7 +46,7 @@ ALONE = ("slow_kernels", "more_kernels", "slow_host", "slow_copy")
 """What one rank has, or two of eight."""
 SECOND = ("blocking", "pageable", "exposed", "launch", "loader")
 FIXED = {"blocking": "unblocked", "pageable": "pinned"}
-"""What is left of a plant when the cause alone is gone: the host's work behind a call that blocks,
+"""What is left of a plant when the cause alone is gone: the host's work after a call that blocks,
 a copy from pinned memory."""
 FEWEST_WITH_PHASES = 16
 
@@ -70,7 +70,7 @@ def fix_plant(plant: Plant) -> Plant:
 @dataclass(frozen=True)
 class Phases:
     """What a loop does beside training: it evaluates every n-th step (0: never), before the step's
-    own work or behind it, and its rank 0 saves the weights after every n-th."""
+    own work or after it, and its rank 0 saves the weights after every n-th."""
 
     evaluate_every: int = 0
     evaluates_first: bool = False

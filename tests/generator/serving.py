@@ -34,7 +34,7 @@ class Server:
     beside the decoding, 0 for iterations of prompts alone. `verifies`: tokens that are drafted and
     verified in one iteration. `gap_us`: the host's work between two iterations. `models`: engines
     that take turns in one process. `largest`: the largest batch with a graph. `copies`: small
-    copies to the device in each iteration. `held_us`: the host waits so long behind each of them.
+    copies to the device in each iteration. `held_us`: the host waits so long after each of them.
     `bursts`: requests come together, and none for a while. `flashinfer`: its kernels compute the
     attention.
     """
@@ -243,7 +243,7 @@ def _mark(server: Server, rank: Rank, start: int, counts: tuple[int, int, int]) 
 
 
 def _mark_drafts(rank: Rank, start: int, text: str) -> None:
-    """The ranges of a target model, and behind them those of the one that drafts tokens."""
+    """The ranges of a target model, and after them those of the one that drafts tokens."""
     decodes = "DECODE" in text
     rank.range(text.replace("DECODE", "TARGET_VERIFY"), start)
     for name in ("DRAFT_EXTEND", "DECODE", "DECODE") if decodes else ("EXTEND",):

@@ -24,7 +24,7 @@ SIDE = 20
 @dataclass(frozen=True)
 class StreamProgram:
     """A step has `layers`; in each the main stream runs `main_us`, and each of `sides` streams a
-    kernel of `side_us` behind its begin, for which the main stream waits in the next layer but
+    kernel of `side_us` after its begin, for which the main stream waits in the next layer but
     `lag`. `sharing`: of the constants above; SLOWED kernels take `stretch` times as long.
     """
 

@@ -58,7 +58,7 @@ def common_steps(ranks: Sequence[Steps]) -> tuple[tuple[int, int], ...]:
     """For each rank (first, last + 1) of the steps that every rank with steps has.
 
     A rank can have one step more at the edges of its recording. (0, 0) for a rank without steps.
-    Where one rank has a step behind another one's last, that last one has no known end: an
+    Where one rank has a step after another one's last, that last one has no known end: an
     evaluation after it would count on one rank only. So it is left out.
     """
     lead = max((steps for steps in ranks if len(steps)), key=len, default=NO_STEPS)

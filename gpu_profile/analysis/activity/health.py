@@ -52,7 +52,7 @@ class Health:
     operation whose kernel was not recorded; 0 where that cannot be known. `behind`: launches after
     the last operation. `queued`: orphans before the first operation of their stream that has its
     call, as a window begins with. `untimed`: kernels that end when they start. `silence`: marks of
-    GPU work that go on behind the last operation.
+    GPU work that go on after the last operation.
     """
 
     report: str

@@ -1,4 +1,4 @@
-"""Marks of GPU work that go on behind a rank's last GPU operation: its events were lost.
+"""Marks of GPU work that go on after a rank's last GPU operation: its events were lost.
 
 A program that stops to use its GPU (an evaluation on the CPU, a checkpoint) makes no such marks:
 they are the steps of its training, and XLA's ranges around each run of a module on the GPU.
@@ -30,7 +30,7 @@ CUT = 2
 
 @dataclass(frozen=True)
 class Silence:
-    """`silent` of `marks` begin behind the last operation, which ends at `since`; the last one
+    """`silent` of `marks` begin after the last operation, which ends at `since`; the last one
     begins at `last` (ns). `what` they are: "steps" or "runs of XLA modules". `recorded`: marks of
     the same names came before.
     """
@@ -83,7 +83,7 @@ def _judge(activity: Activity, what: str, begin: IntArray, name: IntArray) -> Si
 
 
 def _allow(activity: Activity, marks: int, worked: int) -> float:
-    """How many of so many marks of a name may come behind the last operation.
+    """How many of so many marks of a name may come after the last operation.
 
     The end of a window cuts off what the launch queue holds. A recording of the whole program has
     the launches of what was queued.

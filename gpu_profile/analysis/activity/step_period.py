@@ -83,7 +83,7 @@ def repeated_steps(activity: Activity) -> RepeatedSteps | str:
 def _name_source(launches: Launches, repetition: Repetition) -> str:
     """How the steps were found. Nothing tells a step of a program from equal parts of it."""
     if repetition.by_copies:
-        return f"copies to the host behind {repetition.size} launches each"
+        return f"copies to the host after {repetition.size} launches each"
     source = f"repetition of {repetition.size} launches"
     same = np.diff(repetition.first) == repetition.size
     is_sure = launches.optimizer.any() or np.mean(same) < EQUAL

@@ -210,7 +210,7 @@ def _candidates(ranges: Ranges, repeated: Groups) -> Iterator[str]:
 
 
 def _tells(name: str) -> bool:
-    """Whether a range says that it is a step; XLA writes arguments behind its ranges' names, as in
+    """Whether a range says that it is a step; XLA writes arguments after its ranges' names, as in
     "XlaPass:#name=algsimp,module=jit_train_step#".
     """
     bare = _ARGUMENTS.sub("", name)

@@ -51,7 +51,7 @@ class Steps:
     step and the next, which an evaluation takes; empty where none was looked for.
 
     Of iterations, `kind` is of serving.marks.KINDS, `batch` the number of requests (NOT_TOLD where
-    unknown). `emptied`: no request was left behind it; `unasked`: the ns behind it in which there
+    unknown). `emptied`: no request was left after it; `unasked`: the ns after it in which there
     was none. Else all are empty.
     """
 
@@ -209,7 +209,7 @@ def _leave_out(
 
 
 def _are_silent(activity: Activity, steps: Steps) -> bool:
-    """Whether half of the GPU's work is launched behind the last marked optimizer.
+    """Whether half of the GPU's work is launched after the last marked optimizer.
 
     Hooks of torch do not run when a CUDA graph is replayed, nor in an optimizer that is compiled.
     """
@@ -223,7 +223,7 @@ def _are_silent(activity: Activity, steps: Steps) -> bool:
 
 
 def _follow(marked: Steps, start: IntArray) -> bool:
-    """Whether most of the steps that begin at `start` begin in the last named step or behind it."""
+    """Whether most of the steps that begin at `start` begin in the last named step or after it."""
     return bool(2 * np.sum(start > marked.host_start[-1]) > len(start))
 
 

@@ -15,7 +15,7 @@ class Cover:
     def add(self, start: IntArray, end: IntArray, time: IntArray) -> IntArray:
         """Add a part; return how much of the union (ns) lies before each of these rising times.
 
-        They are behind all starts of earlier parts, and not behind any start of a later one.
+        They are after all starts of earlier parts, and not after any start of a later one.
         """
         if not len(start) and not len(time):
             return time

@@ -102,7 +102,7 @@ class Intervals:
         touched, last = np.zeros(len(start), bool), len(self.start) - 1
         for first in range(0, len(start) if len(self.start) else 0, PART):
             part = slice(first, first + PART)
-            # The first interval that ends behind the window's start.
+            # The first interval that ends after the window's start.
             place = np.searchsorted(self.end, start[part], "right")
             touched[part] = (place <= last) & (self.start[np.minimum(place, last)] < end[part])
         return touched & (start < end)

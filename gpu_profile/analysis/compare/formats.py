@@ -190,7 +190,7 @@ def _format_markdown_cell(cell: Cell, column: Column) -> str:
 
 
 def make_code_cell(text: str) -> str:
-    r"""A code span for a table's cell. A pipe ends a cell in code spans too, and so does one behind
+    r"""A code span for a table's cell. A pipe ends a cell in code spans too, and so does one after
     `\\`, which is an escaped backslash: these are left out before a pipe.
     """
     return re.sub(r"\\*\|", r"\\|", make_code_span(text))

@@ -116,7 +116,7 @@ class _Gains:
 
     def find_turn(self, finding: Finding) -> int:
         """The place of the plan's item of a finding; before all for what the replayed steps lack
-        and costs more than any item, and behind all for what costs nothing yet.
+        and costs more than any item, and after all for what costs nothing yet.
         """
         if self._find_lacking(finding) > max(self._plan.gains.values(), default=0.0):
             return -1
@@ -194,7 +194,7 @@ class _Gains:
     def tell_same_loss(self, finding: Finding, earlier: Sequence[Finding]) -> Finding | None:
         """The finding with a line of evidence if an earlier one takes most of its gain away; None
         if that one tells its loss, or is another way to win the same and much more (ALIKE). A cause
-        is told behind a bound whatever they share, for no fix takes all of a bound away. A finding
+        is told after a bound whatever they share, for no fix takes all of a bound away. A finding
         that has most of its gain in common with an earlier one says so, too.
         """
         change = RULES[finding.kind].edit(finding)

@@ -132,7 +132,7 @@ def _read_head(file: IO[bytes], path: Path, frame: bytearray) -> bytes:
 
 
 def _split_lines(buffer: bytes, file: IO[bytes], path: Path, frame: bytearray) -> Iterator[bytes]:
-    """Yield the events of Kineto's layout; behind the last one is `]`."""
+    """Yield the events of Kineto's layout; after the last one is `]`."""
     buffer = buffer[len(b"\n  {") :]
     while True:
         *events, buffer = _KINETO.split(buffer)

@@ -1,9 +1,9 @@
 """The modules whose gradients a collective of the backward pass reduces.
 
-DDP reduces a bucket in the hook behind the last of its parameters (torch/csrc/distributed/c10d/
+DDP reduces a bucket in the hook after the last of its parameters (torch/csrc/distributed/c10d/
 reducer.cpp), which lies in that parameter's `accumulate` mark: the bucket holds what was
 accumulated since the bucket before. FSDP2 reduces a module's gradients in that module's own
-`backward` mark, behind their accumulation. What else reduces in a module's backward, such as
+`backward` mark, after their accumulation. What else reduces in a module's backward, such as
 tensor parallelism, has no gradient of a parameter before it: its owner stays unknown.
 """
 
@@ -33,7 +33,7 @@ class _Pass:
 
     pending: Counter[Module] = field(default_factory=Counter)
     last: str | None = None
-    """The name of the last collective's owner, as long as no gradient came behind it."""
+    """The name of the last collective's owner, as long as no gradient came after it."""
 
     def accumulate(self, module: Module) -> None:
         self.pending[module] += 1

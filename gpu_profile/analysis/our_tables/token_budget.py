@@ -47,7 +47,7 @@ def _collect(database: Database, scope: Scope) -> list[RankBudget]:
 def merge_budgets(parts: Sequence[Sequence[RankBudget]]) -> Table:
     """Three rows for each rank and kind: the mean of the iterations near a quantile of their time.
 
-    The columns behind Step sum to it. Share: of the time of all iterations. Rows cover the steps
+    The columns after Step sum to it. Share: of the time of all iterations. Rows cover the steps
     that step_sum covers; a run without iterations of an engine has none.
     """
     ranks = sorted(chain.from_iterable(parts), key=lambda rank: rank.states.rank)

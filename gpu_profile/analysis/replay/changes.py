@@ -129,7 +129,7 @@ def find_staged_copies(graph: RunGraph, ranks: Sequence[int] = ()) -> IntArray:
     """The operations that copy STAGED_BYTES or more from or to pageable memory, by a call.
 
     The driver copies through memory of its own: 0.15 to 0.2 ms before such a copy begins, and 1.3
-    ms behind one of 16 MB to fresh memory (H100).
+    ms after one of 16 MB to fresh memory (H100).
     """
     ops = graph.ops
     chosen = choose_ops(graph, ranks) & (ops.kind == COPY) & ops.pageable & (ops.call != NONE)
@@ -151,7 +151,7 @@ def find_releases(graph: RunGraph, ranks: Sequence[int] = ()) -> IntArray:
 
 
 def find_waits_behind(graph: RunGraph, of_copies: Codes) -> IntArray:
-    """The calls with those that wait for them right behind, as .to(device) has it."""
+    """The calls with those that wait for them right after, as .to(device) has it."""
     calls = np.unique(of_copies).astype(np.int64)
     thread, last = graph.calls.thread, len(graph.calls.thread) - 1
     behind = np.minimum(calls + 1, last)

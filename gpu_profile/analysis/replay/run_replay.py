@@ -154,7 +154,7 @@ def _count_ops(graph: RankGraph, first: int, count: int) -> IntArray:
 
 
 def _test_graph(graph: RunGraph) -> Replay | str:
-    # what begins before the window or ends behind it has a partner outside
+    # what begins before the window or ends after it has a partner outside
     inner = (graph.ops.step > 0) & (graph.ops.step < graph.steps - 1)
     communication = inner & (graph.ops.kind == COMMUNICATION)
     unmatched = np.count_nonzero(communication & ~graph.meets)

@@ -215,7 +215,7 @@ def _redact_command_lines(rows: list[tuple[str, str]]) -> Iterator[tuple[tuple[s
 
 
 def _hide_login_hosts(words: tuple[str, ...]) -> Iterator[str]:
-    """The words with `<host>` in place of the first word behind ssh that is no option."""
+    """The words with `<host>` in place of the first word after ssh that is no option."""
     is_awaited = False
     for flag, word in itertools.pairwise(("", *words)):
         is_option = word.startswith("-") or (flag.startswith("-") and len(flag) == 2)

@@ -1,6 +1,6 @@
 """Evaluations at the begin of steps: a loop that evaluates in step 0, 10, 20 does so before step 0.
 
-Between two steps, nothing tells whether an evaluation belongs to the one before or the one behind.
+Between two steps, nothing tells whether an evaluation belongs to the one before or the one after.
 The first step tells: if the same launches come before it, the loop evaluates first.
 """
 
@@ -76,7 +76,7 @@ def _share(token: IntArray, model: IntArray) -> float:
 def leave_out_evaluations(launches: Launches, first: IntArray, end: int, size: int) -> IntArray:
     """The steps without the batches of an evaluation, for programs whose optimizer is unknown.
 
-    Such a batch belongs to the step before, or behind where an evaluation begins the first step.
+    Such a batch belongs to the step before, or after where an evaluation begins the first step.
     """
     kept = np.flatnonzero(_are_steps(launches.token, np.r_[first, end], size))
     if len(kept) > 1 and not _begins_like(launches.token, first[kept], end):
@@ -155,7 +155,7 @@ def include_evaluations(
 def _find_regular(launches: Launches, first: IntArray, behind: IntArray) -> IntArray:
     """The launches that every n-th step begins with, counted from the first step; 0 for others.
 
-    A loop that reads a value in steps 0, 5, 10, at their begin, and one that logs behind steps 4,
+    A loop that reads a value in steps 0, 5, 10, at their begin, and one that logs after steps 4,
     9, 14 launch the same. The first does so directly before the first step, too.
     """
     length, steps = np.zeros(len(first), np.int64), np.arange(len(first))

@@ -50,7 +50,7 @@ HALF = 0.5
 # Below 5 % of the stretches, unlike ones are exceptions.
 FEW = 0.05
 # An autotuner can launch more than all steps do: then only the last launches repeat.
-# The batches of an evaluation behind a training in no order do less than a quarter of the work.
+# The batches of an evaluation after a training in no order do less than a quarter of the work.
 LATE_SAMPLES, LEAST_WORK = (0.7, 0.85, 0.925), 1 / 4
 # Launches that span less than 40 % of the sample are of a phase, such as a warm-up before graphs.
 LEAST_SPAN = 0.4
@@ -100,7 +100,7 @@ def _search(launches: Launches, begin: int) -> Repetition | str:
 
 
 def _replays(launches: Launches, end: int) -> Repetition | None:
-    """The steps behind row `end` that replay CUDA graphs, if they are half of the GPU's work, or
+    """The steps after row `end` that replay CUDA graphs, if they are half of the GPU's work, or
     the last launches of a program without an optimizer's.
 
     A graph can hold the optimizer, whose kernels are then launched in the warm-up only (and in the
@@ -167,7 +167,7 @@ def _find_rarer_steps(launches: Launches) -> Repetition | None:
 
 
 def _find_steps_of_one_kernel(launches: Launches) -> Repetition | None:
-    """The steps of a program that launches one kernel again and again: each begins behind a pause
+    """The steps of a program that launches one kernel again and again: each begins after a pause
     of the host that is as long as LONG_PAUSE others.
     """
     begin = sample_start(launches)

@@ -1,4 +1,4 @@
-"""Find which launches behind the optimizer still belong to its step, and where the next begins."""
+"""Find which launches after the optimizer still belong to its step, and where the next begins."""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,7 +12,7 @@ from gpu_profile.analysis.step_search.launches import Launches
 # the first 24 launches; later ones are of the forward pass.
 TAIL_TIME, TAIL_LAUNCHES = 0.03, 24
 # Lightning sends a flag, reduces it and reads it in 3 launches; transformers reads whether its mask
-# is causal 13 to 17 launches behind the copy to the device or behind the optimizer.
+# is causal 13 to 17 launches after the copy to the device or after the optimizer.
 FORWARD_LAUNCHES = 8
 # Zeroing the gradients between the optimizer and the batch's copy may take up to 10 %, and 20 %
 # where the host pauses longest before the copy, as it waits for the batch.
@@ -85,7 +85,7 @@ def _zeroing(pauses: NDArray[np.float64], copy: int) -> float:
 def _behind_log(fetched: Flags, sent: Flags) -> int:
     """The offset after the last copy to the host, e.g. of the loss for a log.
 
-    A copy to the host well behind the optimizer, or behind the copy before, is one of the forward
+    A copy to the host well after the optimizer, or after the copy before, is one of the forward
     pass.
     """
     row = np.arange(len(fetched))

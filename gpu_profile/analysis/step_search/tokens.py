@@ -21,7 +21,7 @@ MORE = 1.02
 
 
 def find_by_tokens(launches: Launches, repetition: Repetition | str) -> Repetition | None:
-    """The iterations that end with a copy to the host behind matrix products or a graph; None
+    """The iterations that end with a copy to the host after matrix products or a graph; None
     where there are too few, or where the `repetition` that the search found is as good.
     """
     ends = _find_ends(launches)
@@ -39,7 +39,7 @@ def find_by_tokens(launches: Launches, repetition: Repetition | str) -> Repetiti
 
 
 def _find_ends(launches: Launches) -> IntArray:
-    """The last small copy to the host behind each stretch of work."""
+    """The last small copy to the host after each stretch of work."""
     work = np.cumsum(launches.multiplies | launches.graph)
     copies = np.flatnonzero(launches.values)
     done = work[copies]

@@ -49,9 +49,9 @@ def render_verb_help(verb: Verb) -> str:
     """Return the help of a verb: its words, an example, and its flags in groups."""
     width, options = _measure_width(), verb.options
     words = "".join(f" {_name_value(option)}" for option in options if option.positional)
-    behind = " -- COMMAND" if verb.takes_command else ""
+    command = " -- COMMAND" if verb.takes_command else ""
     head = (
-        f"Usage: {program_name()} {verb.name} [flags]{words}{behind}",
+        f"Usage: {program_name()} {verb.name} [flags]{words}{command}",
         "\n".join(_wrap(verb.doc, width)),
         f"Example: {program_name()} {verb.example or verb.name}",
     )

@@ -21,7 +21,7 @@ _NO_WORD = re.compile(r".* did not receive required positional arguments: '(\w+)
 def unknown_verb(word: str, before: str = "") -> SettingsError:
     """Return the error for an unknown verb.
 
-    `before` is the verb that stands before the word; the word may belong behind `--`.
+    `before` is the verb that stands before the word; the word may belong after `--`.
     """
     if is_console() and word in CLONE_ONLY:
         return SettingsError(f"{word} is a verb of the repository", f"Use ./inv {word} in a clone")
@@ -29,12 +29,12 @@ def unknown_verb(word: str, before: str = "") -> SettingsError:
         return error
     guess = did_you_mean(word, (verb.name for verb in VERBS))
     runs = any(verb.name == before and verb.takes_command for verb in VERBS)
-    behind = f". What {before} is to run goes behind --" if runs and not guess else ""
-    return SettingsError(f"there is no verb {word!r}", f"{guess} `invoke --list` has all{behind}")
+    place = f". What {before} is to run goes after --" if runs and not guess else ""
+    return SettingsError(f"there is no verb {word!r}", f"{guess} `invoke --list` has all{place}")
 
 
 def _explain_place(word: str, before: str) -> SettingsError | None:
-    """Return the error for a path behind a verb that reads reports; None for other words."""
+    """Return the error for a path after a verb that reads reports; None for other words."""
     flags = {option.name for verb in VERBS if verb.name == before for option in verb.options}
     if "report" not in flags or not ("/" in word or Path(word).exists()):
         return None

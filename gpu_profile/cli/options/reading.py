@@ -35,7 +35,7 @@ class ControlOptions(VerbOptions):
     control_ms: float = make_flag(
         0.0,
         "the step without the profiler in ms; default: that of the run's --baseline, or of its "
-        "steps behind the recording",
+        "steps after the recording",
         kind="number",
     )
 

@@ -146,7 +146,7 @@ class WhereOptions(SettingsOptions):
 
 @dataclass(frozen=True, kw_only=True)
 class ProgramOptions(VerbOptions):
-    """How the command behind `--` is started."""
+    """How the command after `--` is started."""
 
     ddp: bool = make_flag(False, "one process a GPU, with torchrun's variables")
     processes: int = make_flag(

@@ -157,7 +157,7 @@ class DockerLauncher(LauncherDefaults):
         return job.name
 
     def _write_override(self, service: ComposeService, job: Job, plan: NsysPlan) -> Steps[Command]:
-        """Write our file, which compose reads behind the user's. Returns the service's start."""
+        """Write our file, which compose reads after the user's. Returns the service's start."""
         override = self.report_dir / job.name / OVERRIDE
         write = make_command("tee", "--", str(override), stdin=self.render_override(job, plan))
         job_directory.check_agent_result((yield write), f"writing {override}")
@@ -168,7 +168,7 @@ class DockerLauncher(LauncherDefaults):
         return replace(self, service=service, options=())
 
     def render_override(self, job: Job, plan: NsysPlan) -> str:
-        """Return what docker compose reads behind the user's file; "" without a service."""
+        """Return what docker compose reads after the user's file; "" without a service."""
         if self.service is None:
             return ""
         reports = self._reports(job)

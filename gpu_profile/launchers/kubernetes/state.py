@@ -32,7 +32,7 @@ class Kind:
     the job release its pods.
     `holds`: pods wait after the run for the fetch. `root_needs` are the capabilities that workers
     have as root. `rights_note` is what else `doctor` says of the pods' rights. `list_gone` returns
-    the names of a failed job's pods that were deleted while it ran. `outlived`: pods run on behind
+    the names of a failed job's pods that were deleted while it ran. `outlived`: pods run on after
     the job's end, and the fetch ends what they record.
     """
 

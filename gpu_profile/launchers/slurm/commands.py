@@ -71,7 +71,7 @@ class SlurmCluster:
         return max(map(int, counts), default=0)
 
     def with_modules(self, *argv: str, stdin: str = "") -> Command:
-        """Return the command behind `module load`.
+        """Return the command after `module load`.
 
         Only a log-in shell defines `module`.
         """

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 _CALL_S = 2.3e-6
-"""What an armed nsys 2025.3.1 adds to a launch on an H200 behind a window, where CUPTI stays: 2.2
+"""What an armed nsys 2025.3.1 adds to a launch on an H200 after a window, where CUPTI stays: 2.2
 to 2.5 us (docs/existing-jobs.md)."""
 _MOST = 0.02
 _BUSY = 0.9

@@ -20,7 +20,7 @@ _FILE = re.compile(
 _FULL = "No space left on device"
 # `kubectl logs --prefix` writes `[pod/train-1-master-0/pytorch] ` before each line.
 _RECORDING = re.compile(r"^(?:\[\S+\])?\s*(/\S+\.qdstrm)\s*$", re.MULTILINE)
-"""A line of nsys behind `Generated:`, if its importer failed."""
+"""A line of nsys after `Generated:`, if its importer failed."""
 _MISSED = re.compile(
     r"(?:nsys|torch\.profiler) wrote no report: (--steps \d+:\d+: it "
     r"(?:made no step of PyTorch that could be counted|ended after \d+ steps))$",

@@ -138,9 +138,9 @@ def _find_command(run: RunRecord, words: Sequence[str]) -> tuple[str, ...]:
     command = tuple(words) or run.command
     if any(HIDDEN in word for word in command):
         what = f"the record of {run.id} hides a secret of its command"
-        raise SettingsError(what, "Write the whole command behind --")
+        raise SettingsError(what, "Write the whole command after --")
     if not command:
-        raise SettingsError(f"{run.id} has no command", "Write it behind --")
+        raise SettingsError(f"{run.id} has no command", "Write it after --")
     return command
 
 

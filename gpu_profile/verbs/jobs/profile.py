@@ -105,7 +105,7 @@ def _follow_run(
 def _tell_unused(options: ProfileOptions) -> None:
     """Say what the command line leaves open: no command, or input that no job reads."""
     if not options.words:
-        Progress().say("no command behind --: this profiles the sample training, /train.py")
+        Progress().say("no command after --: this profiles the sample training, /train.py")
     if has_waiting_input():
         Progress().say("note: standard input does not reach the job: have it read a file")
 

@@ -153,7 +153,7 @@ def _list(directory: Path, window: Window) -> list[Report]:
 
     Pods without numbers get one at the fetch, so that the rank in a name may be another.
     """
-    # Compared behind the rank: `rank0.node1.2.nsys-rep` is `node1.2.nsys-rep` here.
+    # Compared after the rank: `rank0.node1.2.nsys-rep` is `node1.2.nsys-rep` here.
     names = {rank.report.partition(".")[2] for rank in window.ranks if rank.report}
     reports = find_reports(directory)
     return [report for report in reports if report.path.name.partition(".")[2] in names]

@@ -41,7 +41,7 @@ def tell_armed_cost(job: Job, kinds: Collection[str], launcher: Launcher) -> Non
     is_armed_by_nsys = is_armed(job) and not job.is_by_torch
     if is_armed_by_nsys and "cuda" in kinds and "torch" in launcher.tools:
         Progress().say(
-            "an armed nsys adds 0.4 us to each launch of a kernel, and 2 us behind its first"
+            "an armed nsys adds 0.4 us to each launch of a kernel, and 2 us after its first"
             " window; for PyTorch `--with torch` adds less"
         )
 

@@ -87,7 +87,7 @@ def _parse_injection(options: InjectorOptions, settings: Settings) -> Injection:
     match = options.match or (injectors.match_of(options.words) if options.words else "")
     if not match:
         raise SettingsError(
-            "no process to inject into", "Say --match PATTERN, or the job's command behind --"
+            "no process to inject into", "Say --match PATTERN, or the job's command after --"
         )
     values_path = options.values
     return Injection(

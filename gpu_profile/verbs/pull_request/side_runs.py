@@ -155,7 +155,7 @@ def run_sides(
 ) -> dict[str, list[Path]]:
     """Run all pairs, and return the run directories of each side in the order of the pairs.
 
-    `check_first` gets the run of each side in the first pair, behind that pair. Raises its error,
+    `check_first` gets the run of each side in the first pair, after that pair. Raises its error,
     and that of the first run that fails.
     """
     runs = {name: _plan_runs(side) for name, side in sides.items()}

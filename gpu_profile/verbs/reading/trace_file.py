@@ -12,7 +12,7 @@ from gpu_profile.nsys.python_functions import Attributes, make_trace_file
 def trace_file(options: TraceFileOptions) -> None:
     """Write the file after importing each function with the first python3 on PATH.
 
-    That is most likely the job's Python. Functions stand as plain words, or behind `--`.
+    That is most likely the job's Python. Functions stand as plain words, or after `--`.
     """
     attributes = Attributes(domain=options.domain, category=options.category, color=options.color)
     # Not ours first: our virtual environment has none of the job's packages.

@@ -26,7 +26,7 @@ STEPS = {
     **{"accumulation": 2, "gan": 4, "scaler": 4, "evaluated": 4, "compiled_shapes": 4},
     **{"interrupted": 6, "new_optimizer": 6},
 }
-"""Steps that begin: evaluation behind the last optimizer call begins one more."""
+"""Steps that begin: evaluation after the last optimizer call begins one more."""
 OTHERS = (
     *("raising", "functional", "groups", "microbatches", "accumulated_ddp", "operators"),
     *("dataclass_output", "changed_views", "grown", "scripted_backward"),

@@ -178,7 +178,7 @@ class Cluster:
     """A folder of all tests: what nsys answered in a pod of theirs."""
 
     def argv(self, *words: str) -> tuple[str, ...]:
-        """A call of a verb; words behind `--` are the job's."""
+        """A call of a verb; words after `--` are the job's."""
         here = ("env", f"--chdir={self.directory}", f"KUBE_NAMESPACE={self.namespace}")
         return (*here, *INVOKE, *words)
 

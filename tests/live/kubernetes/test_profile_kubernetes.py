@@ -67,7 +67,7 @@ WORDS = ("a b", "$HOME", "$(HOSTNAME)", "$$", "it's", "ünïcødé", "-x")
 SAYS = """echo hello; sleep 2; echo $RANK of $WORLD_SIZE
 exec python3 -c 'import json, sys; print("words", json.dumps(sys.argv[1:]))' "$@"
 """
-"""Words behind it are those of the rank: they are printed as they arrive."""
+"""Words after it are those of the rank: they are printed as they arrive."""
 
 
 def test_detached_then_status_logs_fetch_from_elsewhere(cluster: Cluster) -> None:

@@ -169,7 +169,7 @@ def check_end(environ: Mapping[str, str], enough: Path, reports: int) -> None:
 
 @contextlib.contextmanager
 def unanswered(environ: Mapping[str, str], number: int) -> Iterator[None]:
-    """Hold the rank's agent, so that it acknowledges the request behind the body."""
+    """Hold the rank's agent, so that it acknowledges the request after the body."""
     agents = [pid for pid, _ in list_processes(environ, "profile_ranks.py")]
     for pid in agents:
         os.kill(pid, signal.SIGSTOP)
@@ -190,7 +190,7 @@ def reach(environ: Mapping[str, str], number: int, phase: str) -> None:
 def test_whatever_is_killed_the_job_goes_on(environ: Mapping[str, str], enough: Path) -> None:
     """`record` is killed in each phase of a window, and nsys in one: that is lost, and named.
 
-    tests/live/ssh/test_record_ssh.py has the phase behind them, the fetch.
+    tests/live/ssh/test_record_ssh.py has the phase after them, the fetch.
     """
     phases = ("asked", "accepted", "recording", "writing", "done")
     for number, phase in enumerate(phases, 1):

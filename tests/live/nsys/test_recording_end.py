@@ -78,7 +78,7 @@ def test_two_ranks_end_behind_one_step_and_the_program_goes_on(wrapper: Wrapper)
     with start(wrapper, "--processes=2") as process:
         output, _ = process.communicate(timeout=180)
     assert process.returncode == CODE, output
-    assert output.count("the recording ended behind step 59; the program goes on") == 2
+    assert output.count("the recording ended after step 59; the program goes on") == 2
     for rank in range(2):
         facts = read_steps(wrapper, rank)
         assert (facts["steps"], len(facts["ms"]), facts["recorded"]) == (STEPS, STEPS, [0, 60])

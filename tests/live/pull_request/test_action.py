@@ -200,7 +200,7 @@ RESULT = {
 }
 GOOD = pack({"ci.json": json.dumps(RESULT).encode()})
 DATA = 30 + len("ci.json")
-"""Where the member's compressed bytes begin, behind the header and the name."""
+"""Where the member's compressed bytes begin, after the header and the name."""
 
 
 @pytest.mark.parametrize(

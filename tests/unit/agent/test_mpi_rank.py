@@ -22,7 +22,7 @@ print("ready", flush=True)
 while not asked or not os.path.exists("go"):
     time.sleep(0.02)
 """
-"""A program that goes on behind SIGTERM until the file `go` is there."""
+"""A program that goes on after SIGTERM until the file `go` is there."""
 
 
 @pytest.fixture

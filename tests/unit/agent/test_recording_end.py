@@ -34,7 +34,7 @@ def test_the_report_is_complete_while_the_program_runs(wrapper: Wrapper) -> None
     done = wrapper.run("--", *python(ASKS))
     assert (done.returncode, done.stdout) == (7, "b's' b'w' 1\n")
     assert done.stderr == (
-        "profile.py: rank 0: the recording ended behind step 59; the program goes on\n"
+        "profile.py: rank 0: the recording ended after step 59; the program goes on\n"
     )
     (name,) = (word for word in wrapper.recorded()["words"] if "session" in word)
     assert name.startswith("--session=gpu-profile-rank0-")

@@ -1,4 +1,4 @@
-"""run_container.py with a fake nsys: ranks behind mpirun and torchrun, marks, exit codes, hold."""
+"""run_container.py with a fake nsys: ranks below mpirun and torchrun, marks, exit codes, hold."""
 
 import json
 import os
@@ -130,7 +130,7 @@ def test_the_reports_are_held_until_they_are_fetched(container: Container) -> No
         lines = [child.stderr.readline() for _ in range(2)]
         (container.reports / ".fetched").touch()
         assert child.wait(30) == 3
-    assert "train-x: no rank was seen behind sh" in lines[0]
+    assert "train-x: no rank was seen below sh" in lines[0]
     assert lines[1].startswith("gpu-profile: train-x ended with 3; its reports are in ")
 
 

@@ -70,7 +70,7 @@ def test_a_flag_s_text_has_its_default_and_the_command_that_was_typed() -> None:
 
 
 def test_a_job_s_own_help_is_its_own(tmp_path: Path) -> None:
-    """What stands behind -- is no flag of ours."""
+    """What stands after -- is no flag of ours."""
     planned = invoke("profile", "--dry-run", "--", "prog", "--help", directory=tmp_path)
     assert "prog --help" in planned.stdout
     assert "Usage" not in planned.stdout

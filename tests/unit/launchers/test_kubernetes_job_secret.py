@@ -127,7 +127,7 @@ def test_an_interrupt_meanwhile_takes_the_job_away_again() -> None:
 def raised_after(
     steps: Generator[Command, Result, Any], *answers: Result, kind: type[GpuProfileError]
 ) -> list[Command]:
-    """The commands of steps that raise this error behind the last answer."""
+    """The commands of steps that raise this error after the last answer."""
     commands = [next(steps)]
     for result in answers[:-1]:
         commands.append(steps.send(result))

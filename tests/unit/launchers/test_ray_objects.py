@@ -1,4 +1,4 @@
-"""A RayJob's pods run on behind its end: its one word of status counts, and the fetch ends them."""
+"""A RayJob's pods run on after its end: its one word of status counts, and the fetch ends them."""
 
 from pathlib import Path
 from typing import Any

@@ -140,8 +140,8 @@ def test_a_rank_that_nobody_knew_of_is_missed_by_its_own_words(tmp_path: Path) -
     log.write_text("gpu-profile: no rank was seen: write srun before the program in a.sbatch\n")
     with pytest.raises(Exception, match=r"of rank 0 in .*: no rank was seen: write srun"):
         check_ranks((), (0,), tmp_path)
-    log.write_text("[pod/a] gpu-profile: a-0: no rank was seen behind sh: there is no report\n")
-    with pytest.raises(Exception, match=r"in .*: a-0: no rank was seen behind sh: there"):
+    log.write_text("[pod/a] gpu-profile: a-0: no rank was seen below sh: there is no report\n")
+    with pytest.raises(Exception, match=r"in .*: a-0: no rank was seen below sh: there"):
         check_ranks((), (0,), tmp_path)
     log.write_text("3: profile.py: rank 3: nsys wrote no report: see its own message above\n")
     with pytest.raises(Exception, match="no report of rank 0, 3 in "):

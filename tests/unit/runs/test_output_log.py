@@ -45,11 +45,11 @@ Generated:
         ),
         (
             "CUDA out of memory\n"
-            "[1] profile.py: rank 1: the recording ended behind step 119; the program goes on\n",
+            "[1] profile.py: rank 1: the recording ended after step 119; the program goes on\n",
             "CUDA out of memory",
         ),
         (
-            "[pod/a] RuntimeError: no\n[pod/a] gpu-profile: a: no rank was seen behind sh: x\n"
+            "[pod/a] RuntimeError: no\n[pod/a] gpu-profile: a: no rank was seen below sh: x\n"
             "[pod/a] gpu-profile: a ended with 1; its reports are in /gpu-profile/a for 9 s\n",
             "[pod/a] RuntimeError: no",
         ),

@@ -205,8 +205,8 @@ def test_forwards_tell_how_much_shorter_a_step_is_without_the_recording(tmp_path
 @pytest.mark.parametrize(
     ("control", "count", "reason"),
     [
-        (None, 6, "the program ended 3 steps behind it, while nsys made its report"),
-        (4, 6, "the program ended 2 steps behind nsys' work on its report, 3 count"),
+        (None, 6, "the program ended 3 steps after it, while nsys made its report"),
+        (4, 6, "the program ended 2 steps after nsys' work on its report, 3 count"),
         (4, 7, ""),
         (None, 3, ""),
     ],

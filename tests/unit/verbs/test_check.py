@@ -1,4 +1,4 @@
-"""check: unit tests on all CPUs, tests of engines by group, and the words behind `--` to both."""
+"""check: unit tests on all CPUs, tests of engines by group, and the words after `--` to both."""
 
 from pathlib import Path
 

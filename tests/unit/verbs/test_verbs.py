@@ -149,7 +149,7 @@ REFUSALS = {
     "a flag that is none": (("profile", "--rank", "0"), 2, "has no --rank. Did you mean --ranks?"),
     "help for no verb": (("--help", "stat"), 2, "Did you mean stats?"),
     "a flag near none": (("profile", "--frobnicate"), 2, "has no --frobnicate. `invoke profile"),
-    "a report behind a verb": (
+    "a report after a verb": (
         ("diagnose", "/a.sqlite"),
         2,
         "`invoke diagnose --report /a.sqlite`",
@@ -162,7 +162,7 @@ REFUSALS = {
         2,
         "--nodes 'two' is not a number",
     ),
-    "a job without its --": (("profile", "./a.out"), 2, "What profile is to run goes behind --"),
+    "a job without its --": (("profile", "./a.out"), 2, "What profile is to run goes after --"),
     "a run that is not there": (("logs", "--job", "nope"), 2, "no run 'nope'"),
 }
 
@@ -299,5 +299,5 @@ def test_what_a_command_line_leaves_open_is_said(tmp_path: Path) -> None:
     shell = ("sh", "-c", 'echo data | "$@"', "sh")
     done = process.run(Command(argv=(*shell, *words), env={"REPORT_DIR": str(tmp_path)}))
     assert done.returncode == 3, done.stderr
-    assert "no command behind --: this profiles the sample training, /train.py\n" in done.stderr
+    assert "no command after --: this profiles the sample training, /train.py\n" in done.stderr
     assert "note: standard input does not reach the job: have it read a file\n" in done.stderr

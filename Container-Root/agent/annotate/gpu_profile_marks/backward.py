@@ -71,7 +71,7 @@ class Backward:
     def leave(self, module: Any, arguments: Any, output: Any) -> None:  # noqa: ANN401 - torch
         thread = self._thread
         entered = thread.entered
-        # torch calls no hook behind a forward that was interrupted: those above are dropped.
+        # torch calls no hook after a forward that was interrupted: those above are dropped.
         while entered:
             start, named = entered.pop()
             if named.module() is module:
@@ -167,7 +167,7 @@ class Backward:
         return True
 
     def _hook_gradients(self, nodes: list[Any], text: str) -> bool:
-        """Surround the AccumulateGrad of each parameter, and what DDP launches behind it. Returns
+        """Surround the AccumulateGrad of each parameter, and what DDP launches after it. Returns
         whether all have hooks since an earlier forward.
 
         Alone in its process a gradient that is the first of its step is kept as it is, without a
@@ -212,7 +212,7 @@ class Backward:
                         domain.pop()
                         domain.push(mark.address)
                     return
-                # No hook tells the end of a backward pass. autograd calls these callbacks behind
+                # No hook tells the end of a backward pass. autograd calls these callbacks after
                 # its last node: GraphTask::exec_post_processing of
                 # https://github.com/pytorch/pytorch/blob/v2.11.0/torch/csrc/autograd/engine.cpp
                 key = _Task(task)

@@ -46,7 +46,7 @@ WHOLE, MANUAL = "whole", "manual"
 _WAIT_S = 60.0
 _CHOICE, _SECOND_CHOICE = "last-step.json", "last-step-again.json"
 AT_END: list[Callable[[], None]] = []
-"""Called behind the end: nobody records what they would mark, and it would slow the control: marks
+"""Called after the end: nobody records what they would mark, and it would slow the control: marks
 of 97 modules are 1.3 ms of a step."""
 
 
@@ -173,7 +173,7 @@ class Ending:
             self._torch.cuda.synchronize()
 
     def _look_for_report(self, line: socket.socket, number: int) -> None:
-        """Note the first step that begins behind the end of nsys' work on the report."""
+        """Note the first step that begins after the end of nsys' work on the report."""
         try:
             if line.recv(1) == b"w":  # written
                 self._control = number
@@ -210,7 +210,7 @@ def _connect(line: socket.socket, address: str) -> None:
 
 
 def choose_end(times_s: list[float]) -> int:
-    """Return how many steps to record, by the seconds of some steps behind the first."""
+    """Return how many steps to record, by the seconds of some steps after the first."""
     step_s = statistics.median(times_s)
     if STEPS * step_s > MOST_S:
         return FEWER_STEPS

@@ -1,4 +1,4 @@
-"""Call a function behind the import of a module, with a finder on sys.meta_path.
+"""Call a function after the import of a module, with a finder on sys.meta_path.
 
 Python 3.8, stdlib only. A program that never imports the module pays a look-up for each import.
 """
@@ -20,7 +20,7 @@ def call_after_import(names: Set[str], call: Callable[[ModuleType], object]) -> 
 
 
 class _Finder:
-    """Finds a module through the other finders, and calls a function behind its import."""
+    """Finds a module through the other finders, and calls a function after its import."""
 
     def __init__(self, names: Set[str], call: Callable[[ModuleType], object]) -> None:
         self._names = names

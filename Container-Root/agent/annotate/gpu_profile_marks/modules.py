@@ -180,7 +180,7 @@ class EveryModuleMarks(ModuleMarks):
 def _is_called_inside_a_module() -> bool:
     """Return whether two calls of modules are on the stack: this one and one around it.
 
-    torch calls no hook behind a forward that ends in a KeyboardInterrupt, which a program can
+    torch calls no hook after a forward that ends in a KeyboardInterrupt, which a program can
     catch. What looks like a recursion is the next forward then.
     """
     frame: FrameType | None = sys._getframe()

@@ -74,7 +74,7 @@ class _Table:
         self.functions = (ctypes.c_void_p * size)()
         width = ctypes.sizeof(ctypes.c_void_p)
         first = ctypes.addressof(self.functions)
-        # Slot 0 and the one behind the last are null, as in nvtxImpl.h.
+        # Slot 0 and the one after the last are null, as in nvtxImpl.h.
         slots = (first + number * width for number in range(1, size))
         self.slots = (ctypes.c_void_p * (size + 1))(None, *slots, None)
 

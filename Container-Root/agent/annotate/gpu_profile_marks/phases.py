@@ -27,7 +27,7 @@ class OptimizerMarks:
             return None
         try:
             mark = make_mark(f"optimizer {type(optimizer).__name__}")
-            # torch calls no hook behind a step that raised an exception: its range is open.
+            # torch calls no hook after a step that raised an exception: its range is open.
             RANGES.pop(optimizer)
             RANGES.push(optimizer, mark)
             open_groups(optimizer)

@@ -94,7 +94,7 @@ class StepMarks:
             return
         self.calls += 1
         # Nobody sees the forwards of a program that is compiled as a whole: its optimizer is called
-        # again with none in between. Its steps begin behind the optimizer. A compiled step can have
+        # again with none in between. Its steps begin after the optimizer. A compiled step can have
         # two calls: of the function around it, and of the hooks.
         calls = self._since_forward[id(optimizer)] = self._since_forward.get(id(optimizer), 0) + 1
         if calls > _MOST_CALLS and self.steps.begins_at_forward():

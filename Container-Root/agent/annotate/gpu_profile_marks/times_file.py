@@ -33,8 +33,8 @@ class TimesFile:
     ) -> None:
         """Write the file at most once in 5 s, for a program may be killed; with `now` at once.
 
-        `recorded`: the steps in the report, the first and the one behind the last. `control`: the
-        first step behind the end of nsys' work.
+        `recorded`: the steps in the report, the first and the one after the last. `control`: the
+        first step after the end of nsys' work.
         """
         began = time.monotonic()
         if not self._path or (not now and began < self._next):

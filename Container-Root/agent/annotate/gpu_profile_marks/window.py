@@ -87,7 +87,7 @@ class Window:
 
     def save(self, steps: Steps, *, now: bool = False) -> None:
         """Write the steps' times now and then, and with `now` at once."""
-        # The recording ends in the first step behind the window.
+        # The recording ends in the first step after the window.
         control = None if self._open or self.recorded is None else self.recorded[1] + 1
         self._file.save(steps, self.recorded, control, now=now)
 

@@ -80,7 +80,7 @@ class Sampler:
         start_new_thread(self._run, (running,))
 
     def stop(self) -> None:
-        """End the thread for good: one that lives on behind Python's end can crash."""
+        """End the thread for good: one that lives on after Python's end can crash."""
         self._goes_on = False
         self._end_thread()
 
@@ -101,7 +101,7 @@ class Sampler:
 
     def after_fork(self) -> None:
         """Mark the fork, in which nobody else looks. Start the thread again in the process that
-        forked, at its next garbage collection: from 3.13 on os.fork counts threads behind this
+        forked, at its next garbage collection: from 3.13 on os.fork counts threads after this
         hook.
         """
         self._forks -= 1

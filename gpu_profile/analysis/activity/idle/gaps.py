@@ -79,7 +79,7 @@ def _cut_gaps(
     blamed: IntArray,
     reason: NDArray[np.int8],
 ) -> Gaps:
-    """The gaps, of which those `held` are cut behind the time that a call explains."""
+    """The gaps, of which those `held` are cut after the time that a call explains."""
     start, end = gaps.start, gaps.end
     begin = start[held]
     start[held] += blamed

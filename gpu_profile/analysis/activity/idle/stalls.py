@@ -33,7 +33,7 @@ def count_late_pauses(activity: Activity, late: Intervals, least: int) -> IntArr
 
 
 def find_sure_stall(activity: Activity, late: Intervals) -> int:
-    """Return the length (ns) from which on a pause is the host's, even behind a blocking call.
+    """Return the length (ns) from which on a pause is the host's, even after a blocking call.
 
     It is 1 ms, or a tenth of a shorter step where at most two of the `late` gaps of a step are as
     long.

@@ -66,7 +66,7 @@ def load_activities(database: Database, scope: Scope) -> tuple[Activity, ...]:
         rank = scope.ranks.get(int(pid_of(np.array(process))), len(activities_by_rank))
         lane_parts = select_lane(parts, processes.tolist().index(process), device)
         if (process, device) == lanes[-1]:
-            parts.clear()  # make_ops() frees each column behind its use
+            parts.clear()  # make_ops() frees each column after its use
         ops = make_ops(lane_parts)
         comm = _comm_calls(database, (process, device, rank), ops, process_calls, names)
         ops = _with_sizes(ops, comm)

@@ -122,7 +122,7 @@ def _split_idle(activity: Activity, busy: Intervals) -> list[Intervals]:
 
 
 def _lies_between(activity: Activity, start: IntArray, nexts: IntArray) -> Flags:
-    """A mask of the gaps that lie between two iterations: behind the last copy to the host of the
+    """A mask of the gaps that lie between two iterations: after the last copy to the host of the
     iteration in which they begin, or before the first kernel of the one in which they end.
     """
     ops, steps = activity.ops, find_steps(activity)

@@ -7,7 +7,7 @@ from gpu_profile.analysis.arrays.types import Flags, IntArray
 
 
 def find_emptied(iterations: Iterations) -> Flags:
-    """A mask of the iterations behind which the engine had no request left.
+    """A mask of the iterations after which the engine had no request left.
 
     It then goes on with a new prompt, and decodes no more requests than came since.
     """
@@ -26,9 +26,9 @@ def find_awaited(kind: IntArray, emptied: Flags) -> Flags:
 
 
 def measure_pauses(emptied: Flags, idle: IntArray, step: IntArray) -> IntArray:
-    """ns behind each iteration in which no request was there.
+    """ns after each iteration in which no request was there.
 
-    `idle`: ns without GPU work behind each iteration, `step`: ns of each one. A pause that is
+    `idle`: ns without GPU work after each iteration, `step`: ns of each one. A pause that is
     shorter than most iterations is one of the host between two of them.
     """
     usual = float(np.median(step - idle)) if len(step) else 0.0
@@ -36,7 +36,7 @@ def measure_pauses(emptied: Flags, idle: IntArray, step: IntArray) -> IntArray:
 
 
 def _begins_anew(iterations: Iterations, first: int) -> bool:
-    """Whether the prompts from row `first` on are all that is decoded behind them.
+    """Whether the prompts from row `first` on are all that is decoded after them.
 
     A long prompt takes several iterations, in each of which its request counts again. All but the
     last of these hold as many tokens as fit.

@@ -59,7 +59,7 @@ def _find_silence(activity: Activity, blocked: Intervals, least: int) -> Interva
     begins, ends = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
     for first in range(0, len(launches), PART):
         rows = first + np.flatnonzero(launches[first : first + PART])
-        # Launches of several threads overlap: a pause begins behind the last of all before it.
+        # Launches of several threads overlap: a pause begins after the last of all before it.
         reach = np.maximum.accumulate(np.r_[last, calls.end[rows]])
         last = int(reach[-1])
         long = np.flatnonzero(calls.start[rows] - reach[:-1] >= least)

@@ -43,7 +43,7 @@ class IterationTimes:
         return np.append(parts, max(0, end - start - int(parts.sum())))
 
     def find_prompt(self, time: int) -> int | None:
-        """When the first iteration began that the host began behind this time, and that may hold
+        """When the first iteration began that the host began after this time, and that may hold
         prompts.
         """
         rows = np.flatnonzero(self.may_hold_prompts & (self.host_start >= time))

@@ -73,7 +73,7 @@ def _compute_queue_depth(activity: Activity) -> IntArray:
 
 
 def _count_up_to_each(rising: IntArray) -> IntArray:
-    """How many of these times are not behind each of them: in a tenth of searchsorted's time."""
+    """How many of these times are not after each of them: in a tenth of searchsorted's time."""
     count = np.arange(1, len(rising) + 1)
     last = np.flatnonzero(np.append(rising[1:] != rising[:-1], True))
     if len(last) < len(rising):

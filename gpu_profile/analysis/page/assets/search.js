@@ -47,7 +47,7 @@ function search(timeline, text, exact = false) {
   return { count, total, ranks: ranks.size };
 }
 
-// The next event found behind the chosen one (or the view's begin), or the one before it.
+// The next event found after the chosen one (or the view's begin), or the one before it.
 function nextHit(timeline, forward) {
   const { picked } = timeline;
   const from = picked ? picked.start - picked.rank.shift : timeline.t0;
@@ -58,7 +58,7 @@ function nextHit(timeline, forward) {
   order.forEach((one, place) => {
     const hits = timeline.hits.get(one.list);
     if (!hits) return;
-    // Of events that start at one time, those of later rows are behind.
+    // Of events that start at one time, those of later rows are after.
     const own = picked && one.list === picked.list;
     const first = own ? firstAfter(hits.row, picked.at + (forward ? 1 : 0))
       : firstAfter(hits.start, (place > here ? from : from + 1) + one.rank.shift);

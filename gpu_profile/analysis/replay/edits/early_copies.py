@@ -36,7 +36,7 @@ def _measure_early(graph: RunGraph) -> IntArray:
     """How much of each copy (ns) runs before its place in its stream if it waits for its call and
     for the copies called before it alone.
 
-    What runs early spares its time, so calls and kernels behind it come as much earlier. Copies
+    What runs early spares its time, so calls and kernels after it come as much earlier. Copies
     that take longer than the kernels between them stay the limit.
     """
     ops, copies = graph.ops, _list_copies(graph, COPY_TO_DEVICE)

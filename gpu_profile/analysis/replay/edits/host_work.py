@@ -118,7 +118,7 @@ def _find_places(graph: RunGraph, stretches: IntArray) -> IntArray:
 
 
 def drop_copies(graph: RunGraph, weights: Weights, copies: IntArray) -> Weights:
-    """The GPU spares the copies and the time before each, the host their calls and the waits behind
+    """The GPU spares the copies and the time before each, the host their calls and the waits after
     them.
     """
     weights = weights.with_work(copies, 0)
@@ -170,7 +170,7 @@ def number_stretches(graph: RunGraph) -> IntArray:
 
 
 def _find_last_pauses(graph: RunGraph, stretch: IntArray) -> IntArray:
-    """For each call the last one of its stretch behind which the host pauses; NONE without one."""
+    """For each call the last one of its stretch after which the host pauses; NONE without one."""
     last = np.full(len(stretch), NONE)
     before = np.flatnonzero(graph.calls.silent > 0) - 1
     before = before[before >= 0]

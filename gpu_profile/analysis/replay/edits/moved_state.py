@@ -34,9 +34,9 @@ FREED_GB_PER_S = 4.0
 
 
 def keep_batch_memory(graph: RunGraph, weights: Weights) -> Weights:
-    """The host frees no batch behind its copy: pinned memory is kept for the next one.
+    """The host frees no batch after its copy: pinned memory is kept for the next one.
 
-    A pause behind a copy, and behind the wait for it, is of the memory that was copied, unless it
+    A pause after a copy, and after the wait for it, is of the memory that was copied, unless it
     is longer than that takes.
     """
     ops, calls, copies = graph.ops, graph.calls, find_staged_copies(graph)

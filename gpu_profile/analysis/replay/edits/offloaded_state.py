@@ -44,7 +44,7 @@ def describe_state_work(graph: RunGraph) -> str:
 
 @once_each
 def find_state_pauses(graph: RunGraph) -> IntArray:
-    """The calls behind the host's pauses between copies of the state: the last copy before is one
+    """The calls after the host's pauses between copies of the state: the last copy before is one
     to the host, the next one is to the GPU, and no thread launches a kernel between both.
     """
     copies = find_staged_copies(graph)

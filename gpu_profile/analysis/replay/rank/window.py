@@ -92,7 +92,7 @@ def _choose_begin(activity: Activity, steps: Steps, first: int, behind: int, ran
 
 
 def count_start(number: IntArray) -> int:
-    """How many of these steps are the program's start, where at least as many are behind it."""
+    """How many of these steps are the program's start, where at least as many are after it."""
     if not len(number) or number[-1] < 2 * START_STEPS - 1:
         return 0
     return int(np.searchsorted(number, START_STEPS))

@@ -1,4 +1,4 @@
-"""What nsys adds to calls of CUDA: a time a node of a graph, and what stays behind a recording."""
+"""What nsys adds to calls of CUDA: a time a node of a graph, and what stays after a recording."""
 
 import numpy as np
 

@@ -222,7 +222,7 @@ def _read_integers(
     else:
         view = np.ndarray((len(data) - 8,), "V8", data, 0, (1,))
         integers = view[place + offset].view(">i8").astype(np.int64)
-    # Eight bytes were read at each value; the shift drops those behind it and keeps the sign.
+    # Eight bytes were read at each value; the shift drops those after it and keeps the sign.
     integers >>= SHIFT_OF[kind]
     if not isinstance(kind, int):
         for constant, value in CONSTANT.items():

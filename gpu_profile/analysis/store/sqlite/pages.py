@@ -127,7 +127,7 @@ class PageReader:
                 file.seek(int(pages[done]) * self._size)
                 part = block[done:end]
                 if file.readinto(part.reshape(-1).data) != part.size:
-                    raise Unsupported("a page behind the file's end")
+                    raise Unsupported("a page after the file's end")
                 done = end
         return block
 
@@ -184,7 +184,7 @@ class PageReader:
     def _visit(self, level: IntArray, visits: Bytes) -> None:
         """Raise Damaged for a page that does not exist or was visited before."""
         if int(level.min()) < 0 or int(level.max()) >= self._count:
-            raise Damaged("a page of a table is behind the file's end")
+            raise Damaged("a page of a table is after the file's end")
         if (level == LOCK_BYTE // self._size).any():
             raise Damaged("a page of a table is the lock-byte page")
         before = int(np.count_nonzero(visits))

@@ -248,7 +248,7 @@ def _prepare_connection(connection: sqlite3.Connection, notes: list[str]) -> Non
     if hasattr(connection, "setlimit"):  # Python 3.11
         connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, LONGEST_VALUE)
     connection.text_factory = make_decoder(notes)
-    # Without it SQLite reads a cell that goes out of its page from the memory behind that page:
+    # Without it SQLite reads a cell that goes out of its page from the memory after that page:
     # https://www.sqlite.org/pragma.html#pragma_cell_size_check
     connection.execute("PRAGMA cell_size_check = ON")
 

@@ -68,7 +68,7 @@ class KubernetesJob(KubernetesObject):
 
     @abstractmethod
     def longest_ending(self, job: Job) -> str:
-        """Return what the operator puts behind the job's name in a pod's: `-worker-15`."""
+        """Return what the operator puts after the job's name in a pod's: `-worker-15`."""
 
     def refuse(self, plan: NsysPlan) -> None:
         """Raise SettingsError for what this kind of job cannot do, such as an injector's work."""

@@ -72,7 +72,7 @@ def _run_in_pods(
     results = []
     for pod in running:
         results.append((yield run_shell_in_pod(cluster, pod, script, directory)))
-    # Behind the loop: one pod that does not answer must not leave the others running.
+    # After the loop: one pod that does not answer must not leave the others running.
     for result in results:
         check_kubectl_result(result, f"{job_id} goes on, not every pod of it could be told to stop")
 

@@ -52,7 +52,7 @@ def make_profile_spec(
 
 
 def _is_server(options: ProfileOptions) -> bool:
-    """Whether an engine is recorded from its start: its load comes behind its first forwards."""
+    """Whether an engine is recorded from its start: its load comes after its first forwards."""
     return options.preset == "serve" and options.record == "start" and not options.steps
 
 

@@ -30,7 +30,7 @@ def open_compose(
 ) -> tuple[ServiceLauncher, ComposeService]:
     """Return the launcher of the service of --container, and the service. Asks docker compose."""
     flags = list_launcher_flags(options)
-    decided = {"words behind --": options.words, "--template": options.template, **flags}
+    decided = {"words after --": options.words, "--template": options.template, **flags}
     refuse_decided(options, {**decided, "--yes": options.yes})
     file = Path(options.manifest)
     _tell_unread(file)
@@ -43,7 +43,7 @@ def open_compose(
 
 
 def _tell_unread(file: Path) -> None:
-    """Say which file compose would read behind this one, if it were not named.
+    """Say which file compose would read after this one, if it were not named.
 
     https://docs.docker.com/compose/how-tos/multiple-compose-files/merge/
     """
@@ -69,7 +69,7 @@ def _read_entrypoint(service: ComposeService) -> Steps[Entrypoint]:
 def show_service(
     job: Job, plan: NsysPlan, launcher: ServiceLauncher, service: ComposeService
 ) -> None:
-    """Print what compose would read behind the user's file."""
+    """Print what compose would read after the user's file."""
     print(f"# {service.describe()}")
     files = f"--file={service.file} --file={OVERRIDE}"
     print(f"# docker compose {files} run {service.name}, with this file of ours:")

@@ -108,7 +108,7 @@ def read_manifest(path: str) -> str:
 def _refuse_flags(options: ProfileOptions, settings: Settings) -> None:
     """Raise SettingsError for flags that the manifest decides, and settings without effect."""
     flags = list_launcher_flags(options, "namespace", "context", "report-to")
-    refuse_decided(options, {"words behind --": options.words, **flags})
+    refuse_decided(options, {"words after --": options.words, **flags})
     kube = settings.of(KubernetesSettings)
     if kube.injector != "none":
         what = f"KUBE_INJECTOR {kube.injector}: pods of a manifest get nsys by our wrapper"

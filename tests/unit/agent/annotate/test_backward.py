@@ -133,7 +133,7 @@ def test_a_view_without_a_node_leaves_the_other_outputs_their_hooks(
 def test_a_node_with_the_number_of_a_parameter_s_has_no_parameter(
     numbers: SimpleNamespace, end: int
 ) -> None:
-    """torch's Error, behind what is differentiable once only."""
+    """torch's Error, after what is differentiable once only."""
     last = Node(0, Node(OF_PARAMETER))
     run_forward(numbers, Tensor(last), end)
     assert len(last.hooks) == 1

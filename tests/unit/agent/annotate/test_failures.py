@@ -49,7 +49,7 @@ def test_a_program_without_errors_is_marked_to_its_end(site: Path, tool: Path) -
 
 
 def test_a_program_goes_on_behind_a_forward_that_was_interrupted(site: Path, tool: Path) -> None:
-    """torch calls no hook behind a KeyboardInterrupt: the next forward of the model is no recursion
+    """torch calls no hook after a KeyboardInterrupt: the next forward of the model is no recursion
     but the outermost one, and begins a step.
     """
     code = (
@@ -76,7 +76,7 @@ def list_pushed(site: Path) -> list[str]:
 
 
 def test_a_program_goes_on_behind_an_optimizer_that_failed(site: Path, tool: Path) -> None:
-    """torch calls no hook behind a step that raises: its range ends at the next step."""
+    """torch calls no hook after a step that raises: its range ends at the next step."""
     code = (
         "import torch\nmodel, optimizer = torch.nn.Module(), torch.optim.Optimizer()\n"
         "class Failing(torch.optim.Optimizer):\n"

@@ -68,7 +68,7 @@ def test_forwards_without_an_evaluation_are_none(site: Path, tool: Path, tmp_pat
 def test_of_two_models_the_one_that_is_called_first_is_counted(
     site: Path, tool: Path, tmp_path: Path
 ) -> None:
-    """Until 250 forwards of others lie behind its last one."""
+    """Until 250 forwards of others lie after its last one."""
     code = (
         "model.eval(); other.eval()\n"
         "for _ in range(4):\n    model()\n    for _ in range(50): other()\n"

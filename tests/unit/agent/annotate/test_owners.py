@@ -117,7 +117,7 @@ def test_torch_script_compiles_no_hook_of_ours(site: Path, tool: Path) -> None:
 
 
 def test_steps_without_a_forward_that_is_seen(site: Path, tool: Path) -> None:
-    """Of a program that is compiled as a whole: they begin behind the optimizer."""
+    """Of a program that is compiled as a whole: they begin after the optimizer."""
     code = (
         "optimizer = torch.optim.Optimizer(model.parameters())\n"
         "for _ in range(5): torch.autograd.backward(); optimizer.step()"

@@ -13,7 +13,7 @@ PROGRAMS = {
     "an optimizer that is never called": ("fAfAfAfA", "AB", 3),
     "one called more often than the other": ("fAfAfAfBfAfAfAfB", "AB", 5),
     "a new optimizer later": ("fAfAfBfBfB", "A", 4),
-    "evaluation behind each step": ("fAffAffA", "A", 3),
+    "evaluation after each step": ("fAffAffA", "A", 3),
     "inference": ("ffff", "A", 0),
     "no forward was seen": ("AAA", "A", 0),
 }

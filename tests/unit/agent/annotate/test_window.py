@@ -25,7 +25,7 @@ def save(file: Path, *, steps: int) -> None:
 def test_the_file_is_of_the_process_with_the_most_steps(
     tmp_path: Path, other: int, own: int, kept: int
 ) -> None:
-    """torchrun itself imports torch, makes no step, and ends behind its ranks."""
+    """torchrun itself imports torch, makes no step, and ends after its ranks."""
     file = tmp_path / "rank0.node.steps.json"
     save(file, steps=other)
     facts = json.loads(file.read_text()) | {"process": 1}

@@ -1,4 +1,4 @@
-"""Marks that go on behind the last GPU operation: lost events, or work of the CPU."""
+"""Marks that go on after the last GPU operation: lost events, or work of the CPU."""
 
 from pathlib import Path
 

@@ -58,7 +58,7 @@ def test_samples_are_counted_by_stack_and_in_the_gaps_of_the_gpu(tmp_path: Path)
     assert (found.rank, found.kind) == (0, "Python")
     ((stack, count, idle),) = found.stacks
     assert stack == ("<module> (train.py)", "load (data.py)")
-    # Of 12 samples a step, 8 fall into its 40 kernels of 0.2 ms. Behind the last kernel there is
+    # Of 12 samples a step, 8 fall into its 40 kernels of 0.2 ms. After the last kernel there is
     # no gap, and the steady part ends.
     assert (count, idle) == (11 * 12 + 8, 11 * 4)
 

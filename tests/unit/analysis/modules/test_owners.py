@@ -62,7 +62,7 @@ def test_every_kernel_counts_for_what_launched_it(marked_run: tuple[MarkedRun, P
 def sum_steady_kernels(database: Database) -> int:
     """ns of the kernels of all ranks that began after the first step, which is warm-up.
 
-    A collective that ends behind the last step waits for a rank whose recording goes on, and counts
+    A collective that ends after the last step waits for a rank whose recording goes on, and counts
     for no module (find_steady_kernels).
     """
     total = 0

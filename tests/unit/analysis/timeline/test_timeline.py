@@ -40,7 +40,7 @@ def _fields(data: bytes) -> Iterator[tuple[int, Any]]:
 
 
 def _read_varint(data: bytes, at: int) -> tuple[int, int]:
-    """Return the number that begins there, and the place behind it."""
+    """Return the number that begins there, and the place after it."""
     value = shift = 0
     while (byte := data[at]) >= 0x80:
         value |= (byte & 0x7F) << shift

@@ -24,7 +24,7 @@ def git(folder: Path, *words: str) -> None:
 
 @pytest.fixture(scope="module")
 def repository(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A repository with a base, tagged, and a change of train.py behind it."""
+    """A repository with a base, tagged, and a change of train.py after it."""
     folder = tmp_path_factory.mktemp("code")
     git(folder, "init", "--quiet", "--initial-branch=main")
     (folder / "train.py").write_text("print(1)\n")

@@ -69,7 +69,7 @@ def collect_chains(activity: Activity, _: Database) -> UnfusedElementwise:
 
 
 def _cut_at_steps(activity: Activity) -> list[int]:
-    """Rows of operations at which steps begin, PART apart and more, from the first to behind the
+    """Rows of operations at which steps begin, PART apart and more, from the first to after the
     last: no chain goes on in the next step, and all columns at once are 95 MB of a million kernels.
     """
     starts = activity.ops.start

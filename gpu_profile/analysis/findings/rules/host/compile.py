@@ -52,7 +52,7 @@ TUNING_ADVICE = (
 @dataclass(frozen=True, eq=False)
 class Compilations:
     """`idle`: ns by window in which the GPU idles while the host compiles. `new_kernels`: kernels
-    that are launched for the first time behind such idle time, by window. `tuned`: ns by the host's
+    that are launched for the first time after such idle time, by window. `tuned`: ns by the host's
     window in which it tunes kernels on the GPU. `functions`: those that torch compiled in the
     steady part, the longest first.
     """

@@ -43,7 +43,7 @@ STALL_ADVICE = {
     "data": f"P{DATA_ADVICE[1:]}",
     "host": "Look at what the host does there; move it off the launching thread or out of the "
     "step.",
-    "garbage": "Collect garbage outside of the steps: gc.freeze() behind the set-up, or "
+    "garbage": "Collect garbage outside of the steps: gc.freeze() after the set-up, or "
     "gc.disable() and a gc.collect() every few hundred steps; keep fewer objects.",
     "capture": "Keep each graph and replay it: round shapes up to a few sizes, and capture one for "
     "each before the loop; cudaGraphExecUpdate changes the parameters of one that is there.",

@@ -65,7 +65,7 @@ def _find_rows(activity: Activity, small: Flags) -> IntArray:
 
 
 def _find_other_waits(activity: Activity, copies: Places) -> IntArray:
-    """The starts of the calls that held the host and are neither these copies nor right behind one,
+    """The starts of the calls that held the host and are neither these copies nor right after one,
     as the wait of a copy from pageable memory is.
     """
     calls, blocking = activity.calls, blocking_calls(activity)

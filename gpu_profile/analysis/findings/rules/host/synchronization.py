@@ -24,7 +24,7 @@ of 12 layers 0.7 %, and 15 %. Calls for which nothing was left to wait held it f
 11 recordings."""
 MOST_CALLS = 4
 SHORT_PART = 0.1
-"""Of the longest wait: a call behind it, for which nothing is left to wait, takes 5 of 1,300 us."""
+"""Of the longest wait: a call after it, for which nothing is left to wait, takes 5 of 1,300 us."""
 SYNC_ADVICE = (
     "Do not ask for results in the step: no .item(), .cpu(), print(tensor) or synchronize(); "
     "log every n-th step, keep sums on the GPU, copy with non_blocking=True."
@@ -82,7 +82,7 @@ def _is_held(view: View[BlockingCalls]) -> bool:
 
 def _asks_for_tokens(view: View[BlockingCalls]) -> bool:
     """Whether an engine waits once an iteration, as it does for its tokens: by a blocking copy, or
-    by a call behind it. Of both one holds the host.
+    by a call after it. Of both one holds the host.
     """
     held = {name: view.mean(view.fact[name].held) for name in _list_habits(view)}
     longest = max(held.values(), default=0.0)

@@ -18,7 +18,7 @@ LATE, LEAST_RATIO = 0.99, 2.0
 """A quantile of the time between tokens, and from how many times that without prompts on it is
 told. vllm#44806 had an iteration with prompts that took 6 times a decode step."""
 FEWEST = 8
-# A word behind "--max-num-batched-tokens " would be hidden as a secret.
+# A word after "--max-num-batched-tokens " would be hidden as a secret.
 PROMPT_ADVICE = (
     "Give an iteration fewer tokens of prompts (vLLM: --max-num-batched-tokens, SGLang: "
     "--chunked-prefill-size, TensorRT-LLM: max_num_tokens), or let other GPUs read the prompts "
@@ -29,7 +29,7 @@ PROMPT_ADVICE = (
 @dataclass(frozen=True, eq=False)
 class TokenTimes:
     """Times between the tokens of requests that decode (ns), an entry for each iteration that
-    decodes behind another one. `alone`: no prompt came between. `batch`: requests in it.
+    decodes after another one. `alone`: no prompt came between. `batch`: requests in it.
     """
 
     time: IntArray
@@ -51,7 +51,7 @@ def judge_mixed_steps(views: Sequence[RankView]) -> Judgement:
 
 
 def _measure_tokens(view: RankView) -> TokenTimes:
-    """The times between tokens in the steady steps, without those behind which none was left.
+    """The times between tokens in the steady steps, without those after which none was left.
 
     Between two iterations that decode, those with prompts alone make the requests wait, too.
     """

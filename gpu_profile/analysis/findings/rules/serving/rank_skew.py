@@ -47,7 +47,7 @@ def collect_graph_launches(activity: Activity, _: Database) -> IntArray:
 
 @dataclass(frozen=True, eq=False)
 class Skew:
-    """How late each rank comes (ns by collective, a row a rank) behind the first one; `late` is the
+    """How late each rank comes (ns by collective, a row a rank) after the first one; `late` is the
     row of the rank that the others wait for, None where they wait by turns.
     """
 
@@ -56,7 +56,7 @@ class Skew:
 
     @property
     def behind(self) -> IntArray:
-        """How long the last rank comes behind the first one (ns)."""
+        """How long the last rank comes after the first one (ns)."""
         start = self.arrivals.start
         return np.asarray(start.max(axis=0) - start.min(axis=0), np.int64)
 
@@ -141,7 +141,7 @@ def _describe_late(skew: Skew) -> tuple[str, ...]:
     parts = skew.mean_ms(skew.behind[first]), skew.mean_ms(skew.behind[~first])
     return (
         f"rank {skew.arrivals.views[skew.late].rank} is the last one for {100 * share:.0f} % of "
-        f"that time; {parts[0]:.2f} ms at the first one of a launch, {parts[1]:.2f} ms behind it",
+        f"that time; {parts[0]:.2f} ms at the first one of a launch, {parts[1]:.2f} ms after it",
     )
 
 

@@ -38,7 +38,7 @@ _SOFTMAX, _BACKWARD, _MAX, _EXP, _SUM = "SBMEU"
 """What a kernel is, as a letter: _OTHER ends a chain."""
 _PRODUCTS = _PRODUCT + _SCALAR + _VECTOR
 MOST_COPIES = 4
-"""Of the operands before the first product, and of the result behind the last."""
+"""Of the operands before the first product, and of the result after the last."""
 _PATTERNS = (
     (_OTHER, r"log_?softmax|logsumexp|nll_|cross_?entropy|log\d*p?_kernel|topk|argm|scan|sort"),
     (_OTHER, r"softmax_warp_\w+<[^()]*(\(int\))?\d+, (\(bool\)1|true)"),  # of logarithms

@@ -184,7 +184,7 @@ def join_chains(parts: Sequence[Chains]) -> Chains:
 
 
 def _split_rows(lane: Codes, count: IntArray) -> Iterator[tuple[int, int]]:
-    """The first and the behind of each LEAST_MEMBERS kernels or more that follow each other in a
+    """The begin and the end of each LEAST_MEMBERS kernels or more that follow each other in a
     lane with about as many elements: their `count`.
     """
     less, more = np.minimum(count[1:], count[:-1]), np.maximum(count[1:], count[:-1])
@@ -213,7 +213,7 @@ def _fill_links(count: IntArray) -> IntArray:
 
 
 def _split_passes(kernels: tuple[int, ...]) -> tuple[tuple[int, int], ...]:
-    """The first and the behind of each pass of loops among kernels, and of what stands between.
+    """The begin and the end of each pass of loops among kernels, and of what stands between.
 
     Passes of less than LEAST_MEMBERS kernels are left out.
     """
@@ -232,7 +232,7 @@ def _split_passes(kernels: tuple[int, ...]) -> tuple[tuple[int, int], ...]:
 
 
 def _find_loops(codes: IntArray, is_free: Flags, period: int) -> Iterator[tuple[int, int]]:
-    """The first and the behind of each loop among the free kernels whose passes are so many.
+    """The begin and the end of each loop among the free kernels whose passes are so many.
 
     A formula may have the same kernel twice in a row: a short pass has to come LEAST_PASSES times.
     """

@@ -49,7 +49,7 @@ _MOST = _Reach(0.3, 0.6, 0.125, copies=0.0)
 
 def fuse_attention(ranks: Sequence[int] = ()) -> Change:
     """The kernels between the products are gone with their launches, and the products become a
-    fused kernel. It comes behind fp32 products that can run faster by themselves.
+    fused kernel. It comes after fp32 products that can run faster by themselves.
     """
     return Change(
         "unfused attention",

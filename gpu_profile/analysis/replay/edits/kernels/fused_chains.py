@@ -26,7 +26,7 @@ ESTIMATE = 0.5
 
 
 def fuse_chains(ranks: Sequence[int] = ()) -> Change:
-    """Of each chain one kernel and its launch are left. It comes behind causes that gain half as
+    """Of each chain one kernel and its launch are left. It comes after causes that gain half as
     much (is_bound): the program has to be written anew, or compiled.
     """
     return Change(

@@ -52,7 +52,7 @@ def use_tensor_cores(ranks: Sequence[int] = ()) -> Change:
     LEAST_SPEED_UP and that ratio: no product can gain more than the units differ. Products that a
     16-bit program casts to fp32 stay in 16 bits: those of attention, and at the most all.
 
-    It comes behind causes that gain half as much (is_bound), as TF32 rounds to 10 bits.
+    It comes after causes that gain half as much (is_bound), as TF32 rounds to 10 bits.
     """
     estimate = combine((_skip_casts(ranks, of_attention=True), _speed_up(REACHED, ranks)))
     most = combine((_skip_casts(ranks, of_attention=False), _speed_up(1.0, ranks)))

@@ -52,7 +52,7 @@ def _find_kind(name: str) -> int:
 @once_each
 def find_upcasts(graph: RunGraph, of_attention: bool = False) -> Upcasts:
     """The fp32 products between others in 16 bits, with LEAST_CASTS casts before the first of them
-    and behind the last; `of_attention`: with a softmax there, too.
+    and after the last; `of_attention`: with a softmax there, too.
     """
     kinds = np.array([_find_kind(name) for name in graph.names], np.int8)
     places = np.empty(0, np.int64)

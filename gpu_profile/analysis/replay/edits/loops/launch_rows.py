@@ -75,7 +75,7 @@ class LaunchRows:
         return np.repeat(alike, [len(names) for names in kernels])
 
     def list_short_pauses(self, graph: RunGraph, weights: Weights) -> IntArray:
-        """The calls of rows behind a pause that is shorter than other work takes, or than
+        """The calls of rows after a pause that is shorter than other work takes, or than
         LONG_GAP_SHARE of its part: an optimizer of 576 tensors works 3.5 ms on their list before it
         launches anything.
         """

@@ -20,8 +20,8 @@ MOST_LAUNCHES, MOST_NS = 3, 10_000
 kernel of 2 to 6 us, the choice of a beam's words one block for 30 to 50 us; a turn of a solver
 takes longer."""
 MOST_READS = 2
-"""Right behind each other in a turn: topk, max and sort have two results. More are of a value that
-was there before, such as the edges of a box, and what is launched between them makes none of it."""
+"""In a row in a turn: topk, max and sort have two results. More are of a value that was there
+before, such as the edges of a box, and what is launched between them makes none of it."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,7 +36,7 @@ class _Turns:
     count: IntArray
 
     def list_calls(self, turns: Flags, *, with_copies: bool = False) -> IntArray:
-        """The calls that launch for these turns, and those that copy behind each."""
+        """The calls that launch for these turns, and those that copy after each."""
         edges = np.zeros(len(self.launches) + 1, np.int64)
         edges[self.begin[turns]] += 1
         edges[self.end[turns] + with_copies * self.count[turns]] -= 1
@@ -90,7 +90,7 @@ def _fuse_launches(graph: RunGraph, weights: Weights, calls: IntArray) -> Weight
 
 
 def _find_turns(graph: RunGraph, copies: IntArray) -> _Turns:
-    """What is launched between these copies; those right behind each other end one turn."""
+    """What is launched between these copies; those in a row end one turn."""
     launches = np.unique(graph.ops.call[graph.ops.call != NONE]).astype(np.int64)
     places = np.flatnonzero(np.isin(launches, graph.ops.call[copies]))
     first = np.flatnonzero(np.r_[True, np.diff(places) > 1][: len(places)])
