@@ -125,7 +125,8 @@ def list_samples(database: Database) -> list[tuple[int, int, Stack]]:
     """(ns, globalTid, stack) for each period of each thread that has marks of its stacks.
 
     A thread that did not move has one mark for many periods. Its mark is made when it has moved,
-    and so ends where the next mark's time begins.
+    and so ends where the next mark's time begins. The first mark of a place is of one look at its
+    end, however long ago the look before was: the thread may have come there just then.
     """
     marks = load_pause_marks(database).pick(STACK)
     stacks = [_parse_frames(name) if name.startswith(STACK) else () for name in marks.names]
@@ -135,6 +136,8 @@ def list_samples(database: Database) -> list[tuple[int, int, Stack]]:
     counts = np.maximum(1, np.rint(length / PERIOD_NS).astype(np.int64))
     rows = np.repeat(np.arange(len(counts)), counts)
     back = np.arange(len(rows)) - np.repeat(np.cumsum(counts) - counts, counts)
+    stays = np.r_[False, same[:-1] & (marks.name[1:] == marks.name[:-1])][: len(counts)]
+    back[~stays[rows]] = 0
     time, codes = end[rows] - back * PERIOD_NS, marks.name[rows]
     return [
         (at, thread, stacks[code])

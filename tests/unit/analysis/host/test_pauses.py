@@ -27,9 +27,11 @@ def make_rank() -> Rank:
 
 
 def test_each_period_of_a_stack_is_a_sample(tmp_path: Path) -> None:
-    """A thread that did not move has one mark, which is made when it has moved."""
+    """A thread that did not move has a second mark, which is made when it has moved."""
     rank, tid = make_rank(), ranks_of(1)[0].thread & 0xFFFFFF
+    rank.work(10_000)
     start = rank.now
+    rank.pause(COLLATE, start - 10 * MS, tid)
     rank.work(100_000)
     moved = rank.now
     rank.work(10_000)
@@ -40,10 +42,22 @@ def test_each_period_of_a_stack_is_a_sample(tmp_path: Path) -> None:
         samples = list_samples(database)
     assert {thread for _, thread, _ in samples} == {rank.thread}
     of_collate = sorted(at for at, _, stack in samples if stack[-1].function == "collate")
-    assert len(of_collate) == 10
-    assert (of_collate[-1], of_collate[0]) == (moved, start + 10 * MS)
+    assert len(of_collate) == 11
+    assert (of_collate[0], of_collate[1], of_collate[-1]) == (start, start + 10 * MS, moved)
     names = [str(frame) for frame in samples[0][2]]
     assert names == ["<module> (train.py)", "collate (data.py:41)"]
+
+
+def test_a_place_has_no_part_of_the_time_before_somebody_looked_there(tmp_path: Path) -> None:
+    """The looks were 60 ms apart: of those the thread spent 50 where nobody looked."""
+    rank, tid = make_rank(), ranks_of(1)[0].thread & 0xFFFFFF
+    for words, ms in ((COLLATE, 10), (FORWARD, 60)):
+        start = rank.now
+        rank.work(1000 * ms)
+        rank.pause(words, start, tid)
+    with Database.open(rank.recording.save(tmp_path / "run.sqlite")) as database:
+        times = [at for at, _, stack in list_samples(database) if len(stack) == 1]
+    assert times == [rank.now] * 6
 
 
 def test_collections_and_compilations_are_of_the_thread_that_marks_them(tmp_path: Path) -> None:
