@@ -3,12 +3,14 @@
     python3 bench/causes/turns.py NAME turns       prints the times of blocks as JSON
     python3 bench/causes/turns.py NAME planted     runs with the cause, to be recorded
     python3 bench/causes/turns.py NAME fixed       runs with the fix, to be recorded
+    python3 bench/causes/turns.py NAME user        runs with the cause for TURNS_USER seconds (24)
 
 NAME is a module of programs/ with `run(turns)`, a loop `while turns.step(): ...` in which
 `turns.planted` says whether the cause is on. Where TURNS_LOCK names a file, a program has the GPU
 to itself from its imports on, and others that start beside it wait; TURNS_HELD ends a program that
-holds the GPU for so many seconds. TURNS_SECONDS is the length of a block (0.6), TURNS_RECORDED the
-number of timed steps of a run that is recorded (40).
+holds the GPU for so many seconds. TURNS_SECONDS is the length of a block (0.6), TURNS_ROUNDS the
+number of rounds of four blocks (2), TURNS_RECORDED the number of timed steps of a run that is
+recorded (40).
 """
 
 import contextlib
@@ -24,13 +26,16 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 # The order cancels a drift of the machine's speed that is linear in time.
-BLOCKS = (True, False, False, True) * 2
+BLOCKS = (True, False, False, True)
 BLOCK_SECONDS = 0.6
+ROUNDS = 2
 # Steps of a block before its clock starts: queues of the other variant's loaders run empty.
 SETTLE_STEPS = 6
 WARM_STEPS = 8
 LEAST_STEPS = 6
 RECORDED_STEPS = 40
+USER_SECONDS = 24.0
+ENDLESS = 10**9
 
 
 def _do_nothing() -> None:
@@ -49,6 +54,8 @@ class Turns:
     mode: str
     block_seconds: float = BLOCK_SECONDS
     recorded_steps: int = RECORDED_STEPS
+    rounds: int = ROUNDS
+    user_seconds: float = USER_SECONDS
     synchronize: Callable[[], None] = _do_nothing
     planted: bool = True
     period: int = 1
@@ -62,6 +69,8 @@ class Turns:
     def step(self) -> bool:
         """Begin the next step; False when the program ends."""
         if self._left == 0 and not self._next_part():
+            return False
+        if self.mode == "user" and time.perf_counter() - self._start > self.user_seconds:
             return False
         self._left -= 1
         return True
@@ -83,6 +92,9 @@ class Turns:
 
     def _plan(self) -> bool:
         """Fill the schedule: first the warm-up, then, from its step times, the blocks."""
+        if self.mode == "user":
+            self._schedule = [(True, ENDLESS, False)]
+            return True
         if self.mode != "turns":
             planted = self.mode == "planted"
             self._schedule = [(planted, WARM_STEPS, False), (planted, self.recorded_steps, True)]
@@ -93,7 +105,7 @@ class Turns:
             return True
         if len(self.blocks) > 2:
             return False
-        for planted in BLOCKS:
+        for planted in self.rounds * BLOCKS:
             milliseconds = next(ms for was_planted, ms in self.blocks if was_planted == planted)
             steps = max(LEAST_STEPS, round(1000 * self.block_seconds / milliseconds))
             steps += -steps % self.period
@@ -129,6 +141,8 @@ def main() -> None:
         mode,
         float(os.environ.get("TURNS_SECONDS", BLOCK_SECONDS)),
         int(os.environ.get("TURNS_RECORDED", RECORDED_STEPS)),
+        int(os.environ.get("TURNS_ROUNDS", ROUNDS)),
+        float(os.environ.get("TURNS_USER", USER_SECONDS)),
     )
     program = importlib.import_module(name)
     with _own_gpu():

@@ -1,7 +1,8 @@
 """Count the forwards of a program that trains nothing. Python 3.8, stdlib only.
 
 No optimizer tells its model there, but `model.eval()` does, which programs call before they use a
-model. A forward is no step of the report: it tells how much slower the profiler makes the program.
+model. A CUDA graph is replayed in place of forwards, and calls no module: a replay counts as one. A
+forward is no step of the report: it tells how much slower the profiler makes the program.
 """
 
 from __future__ import annotations
@@ -37,6 +38,7 @@ class Forwards:
         """
         self._forget_end = forget_end
         self._capturing = torch.cuda.is_current_stream_capturing
+        self._graph = torch.cuda.CUDAGraph
         self._hook = hook
         self._models: dict[int, Any] = {}
         self._counted = 0
@@ -49,9 +51,9 @@ class Forwards:
         for module in self._hook(model) if self._hook is not None else [model]:
             self._models[id(module)] = weakref.ref(module)
 
-    def counts(self, model: Any) -> bool:  # noqa: ANN401 - a torch.nn.Module
-        """Return whether this forward counts. The program must not wait while it captures a graph,
-        as it does where the recording ends.
+    def counts(self, model: Any) -> bool:  # noqa: ANN401 - a torch.nn.Module or CUDAGraph
+        """Return whether this forward counts, or this replay of a graph. The program must not wait
+        while it captures a graph, as it does where the recording ends.
         """
         if not self._is_known(model):
             return False
@@ -63,7 +65,9 @@ class Forwards:
         self._counted, self._others = id(model), 0
         return True
 
-    def _is_known(self, model: Any) -> bool:  # noqa: ANN401 - a torch.nn.Module
+    def _is_known(self, model: Any) -> bool:  # noqa: ANN401 - a torch.nn.Module or CUDAGraph
+        if isinstance(model, self._graph):
+            return self.are_counted
         find = self._models.get(id(model))
         return self.are_counted and find is not None and find() is model
 
@@ -103,3 +107,15 @@ def watch_models(torch: Any, call: Callable[[Any], None]) -> None:  # noqa: ANN4
         return result
 
     torch.nn.Module.train = in_file_of(switch, train)
+
+
+def watch_replays(torch: Any, call: Callable[[Any], None]) -> None:  # noqa: ANN401 - torch
+    """Replace torch.cuda.CUDAGraph.replay by one that gives the graph to `call` first."""
+    original = torch.cuda.CUDAGraph.replay
+
+    def replay(graph: Any) -> Any:  # noqa: ANN401 - a torch.cuda.CUDAGraph
+        if SWITCH.is_alive():
+            SWITCH.guard(call, graph)
+        return original(graph)
+
+    torch.cuda.CUDAGraph.replay = in_file_of(original, replay)

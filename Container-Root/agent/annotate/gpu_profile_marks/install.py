@@ -11,7 +11,7 @@ from gpu_profile_marks import modules, nvtx
 from gpu_profile_marks.backward import Backward
 from gpu_profile_marks.compiled import mark_compiled_steps
 from gpu_profile_marks.ending import AT_END, Ending
-from gpu_profile_marks.forwards import Forwards, watch_models
+from gpu_profile_marks.forwards import Forwards, watch_models, watch_replays
 from gpu_profile_marks.hooks import make_global_hook
 from gpu_profile_marks.owners import OwnerHooks, leave_hooks_to_python
 from gpu_profile_marks.phases import OptimizerMarks, mark_calls
@@ -128,6 +128,7 @@ def _count_forwards(
     hook = owners.hook_called if owners is not None else None
     steps.forwards = Forwards(torch, ending.forget_end, hook)
     watch_models(torch, steps.forwards.add)
+    watch_replays(torch, steps.at_replay)
 
 
 def _begin_with_cuda(torch: Any, trace: TorchTrace, window: Window | Ending | None) -> None:  # noqa: ANN401 - torch

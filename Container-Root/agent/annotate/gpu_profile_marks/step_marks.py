@@ -59,6 +59,13 @@ class StepMarks:
             self._thread = thread
             self._begin()
 
+    def at_replay(self, graph: Any) -> None:  # noqa: ANN401 - a torch.cuda.CUDAGraph
+        """Count the replay of a CUDA graph where forwards are counted. One inside a forward, as of
+        torch.compile, is a part of it.
+        """
+        if self.forwards is not None and self.forwards.are_counted:
+            self.at_forward(graph)
+
     def begin_training(self) -> None:
         """Count steps in place of forwards: the program made an optimizer."""
         if self.forwards is None or not self.forwards.are_counted:

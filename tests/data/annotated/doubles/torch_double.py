@@ -120,10 +120,18 @@ NUMBERS = {"next": itertools.count().__next__}
 __path__ = []
 compiler = _module("torch.compiler", is_compiling=lambda: False)
 CAPTURES = {"now": False}
+
+
+class CUDAGraph:
+    def replay(self):
+        return "replayed"
+
+
 cuda = _module(
     "torch.cuda",
     is_initialized=lambda: False,
     is_current_stream_capturing=lambda: CAPTURES["now"],
+    CUDAGraph=CUDAGraph,
 )
 amp = _module("torch.amp", GradScaler=GradScaler)
 autograd = _module("torch.autograd", backward=backward)

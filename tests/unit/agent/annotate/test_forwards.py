@@ -89,6 +89,33 @@ def test_no_forward_counts_while_a_graph_is_captured(
     assert count(site, tool, tmp_path, code)[1]["steps"] == 2
 
 
+def test_replays_of_a_graph_are_counted_as_forwards_and_end_the_recording(
+    site: Path, tool: Path, tmp_path: Path, listener: Listener
+) -> None:
+    thread = end_at(site, listener, 16)
+    code = "graph = torch.cuda.CUDAGraph()\nfor _ in range(20): assert graph.replay() == 'replayed'"
+    done, facts = count(site, tool, tmp_path, code)
+    thread.join()
+    assert (done.stdout, done.stderr) == ("went on\n", "")
+    assert listener.request == b"end forward 15\n"
+    assert (facts["unit"], facts["steps"], facts["control"]) == ("forward", 19, 17)
+
+
+def test_a_replay_inside_a_forward_is_a_part_of_it(site: Path, tool: Path, tmp_path: Path) -> None:
+    code = (
+        "graph = torch.cuda.CUDAGraph()\n"
+        "class Graphed(torch.nn.Module):\n    def forward(self): graph.replay()\n"
+        "net = Graphed().eval()\nfor _ in range(10): net()"
+    )
+    assert count(site, tool, tmp_path, code)[1]["steps"] == 9
+
+
+def test_replays_of_a_training_are_none(site: Path, tool: Path, tmp_path: Path) -> None:
+    code = f"model.eval()\n{TRAIN}\ngraph = torch.cuda.CUDAGraph()\nfor _ in range(9): graph.replay()"
+    done, facts = count(site, tool, tmp_path, code)
+    assert (done.stderr, facts["unit"], facts["steps"]) == ("", "step", 3)
+
+
 TRAIN = """
 optimizer = torch.optim.Optimizer(model.parameters())
 for _ in range(3): model(); torch.autograd.backward(); optimizer.step()
