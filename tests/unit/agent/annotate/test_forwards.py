@@ -111,7 +111,9 @@ def test_a_replay_inside_a_forward_is_a_part_of_it(site: Path, tool: Path, tmp_p
 
 
 def test_replays_of_a_training_are_none(site: Path, tool: Path, tmp_path: Path) -> None:
-    code = f"model.eval()\n{TRAIN}\ngraph = torch.cuda.CUDAGraph()\nfor _ in range(9): graph.replay()"
+    code = (
+        f"model.eval()\n{TRAIN}\ngraph = torch.cuda.CUDAGraph()\nfor _ in range(9): graph.replay()"
+    )
     done, facts = count(site, tool, tmp_path, code)
     assert (done.stderr, facts["unit"], facts["steps"]) == ("", "step", 3)
 
