@@ -66,7 +66,7 @@ def open_draft(path: Path, *, mode: int | None = None) -> Iterator[IO[bytes]]:
     Raises SettingsError if `path` is a directory, a device or a FIFO, or cannot be created.
     """
     check_target(path)
-    draft, descriptor = _new_file(path, mode)
+    draft, descriptor = _create_file(path, mode)
     try:
         with os.fdopen(descriptor, "wb") as file:
             # remove_drafts leaves a draft alone while its lock is held.
@@ -144,7 +144,7 @@ def _is_stream(path: Path) -> bool:
     return False
 
 
-def _new_file(path: Path, mode: int | None) -> tuple[Path, int]:
+def _create_file(path: Path, mode: int | None) -> tuple[Path, int]:
     # A name has 255 bytes at most (NAME_MAX), and ours adds 23.
     draft = path.with_name(f".{path.name[:200]}.{os.urandom(8).hex()}.part")
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | _NO_LINK
@@ -249,12 +249,12 @@ def adopt(source: Path, target: Path) -> None:
 def open_to_append(path: Path) -> IO[bytes]:
     """Open a log to append, mode 0600. Raises ReportError if its name is a link or a FIFO."""
     flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | _NO_LINK | _NO_WAIT
-    return os.fdopen(_regular(path, flags), "ab")
+    return os.fdopen(_open_regular(path, flags), "ab")
 
 
 def open_regular(path: Path) -> IO[bytes]:
     """Open a regular file to read. Raises FileNotFoundError, or ReportError for other files."""
-    return os.fdopen(_regular(path, os.O_RDONLY | _NO_LINK | _NO_WAIT), "rb")
+    return os.fdopen(_open_regular(path, os.O_RDONLY | _NO_LINK | _NO_WAIT), "rb")
 
 
 def read_text(path: Path, limit: int = 1 << 30) -> str:
@@ -266,7 +266,7 @@ def read_text(path: Path, limit: int = 1 << 30) -> str:
     return data.decode(errors="replace")
 
 
-def _regular(path: Path, flags: int) -> int:
+def _open_regular(path: Path, flags: int) -> int:
     try:
         descriptor = os.open(path, flags, PRIVATE)
     except OSError as error:

@@ -19,7 +19,7 @@ def printable(text: str, keep: str = "") -> str:
     """
     if text.isprintable():
         return text
-    return "".join(c if c.isprintable() or c in keep else _escaped(c) for c in text)
+    return "".join(c if c.isprintable() or c in keep else _escape_character(c) for c in text)
 
 
 def printable_lines(text: str) -> str:
@@ -40,17 +40,17 @@ def printable_json(text: str) -> str:
     r"""Return a JSON document with control characters as `\u001b`, which JSON readers decode."""
     if text.replace("\n", "").isprintable():
         return text
-    return re.sub(r"[^\n]", lambda match: _json_escape(match[0]), text)
+    return re.sub(r"[^\n]", lambda match: _escape_json(match[0]), text)
 
 
-def _json_escape(character: str) -> str:
+def _escape_json(character: str) -> str:
     if character.isprintable():
         return character
     units = character.encode("utf-16-be", "surrogatepass")
     return "".join(f"\\u{units[at]:02x}{units[at + 1]:02x}" for at in range(0, len(units), 2))
 
 
-def _escaped(character: str) -> str:
+def _escape_character(character: str) -> str:
     return character.encode("unicode_escape").decode("ascii")
 
 

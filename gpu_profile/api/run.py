@@ -60,7 +60,7 @@ class Run:
             hint = did_you_mean(name, self.tables()) or "tables() lists them"
             raise SettingsError(f"no table is called {name!r}", hint)
         views.check_by(by, analysis.by, analysis.name)
-        answers = self._grouped(by).of([analysis])
+        answers = self._group_tables(by).of([analysis])
         return RunTable.of(analysis.merge([answer[0] for answer in answers]))
 
     def findings(self) -> RunFindings:
@@ -105,7 +105,7 @@ class Run:
         path = Path(self.places[0])
         return make_compared_run(side, self.reading, path if self.is_file else path.parent)
 
-    def _grouped(self, by: str) -> Reading:
+    def _group_tables(self, by: str) -> Reading:
         """Return the reading whose tables are grouped by rank, device or stream."""
         sources = tuple(
             replace(source, scope=replace(source.scope, by=by)) for source in self.reading.sources

@@ -52,7 +52,7 @@ _LISTS = re.compile(r"-\w*l|--(?:list|complete|print-completion)")
 """Begins of options that print a list of verbs; -l may stand among other letters."""
 
 
-def _arguments(verb: Verb) -> Iterator[Argument]:
+def _make_arguments(verb: Verb) -> Iterator[Argument]:
     """Yield an Invoke argument for each flag of a verb that the command line names.
 
     Invoke has no positional list: each word of one gets an argument of its own.
@@ -62,9 +62,9 @@ def _arguments(verb: Verb) -> Iterator[Argument]:
     for option in verb.options:
         if option.positional and isinstance(option.default, tuple):
             for number, _ in enumerate(find_plain_words(verb, sys.argv[1:])):
-                yield _argument(option, f"{option.name}{NUMBERED}{number}")
+                yield _make_argument(option, f"{option.name}{NUMBERED}{number}")
         else:
-            yield _argument(option, option.name)
+            yield _make_argument(option, option.name)
 
 
 def _is_named(verb: Verb, argv: Sequence[str]) -> bool:
@@ -82,7 +82,7 @@ def choose_verbs(verbs: Sequence[Verb], argv: Sequence[str]) -> Sequence[Verb]:
     return verbs if any(map(_LISTS.match, words)) or not named else named
 
 
-def _argument(option: Option, name: str) -> Argument:
+def _make_argument(option: Option, name: str) -> Argument:
     many = isinstance(option.default, tuple) and not option.positional
     argument = Argument(
         name=name,
@@ -103,13 +103,13 @@ class VerbTask(Task):  # type: ignore[type-arg]
 
     def __init__(self, verb: Verb) -> None:
         self.verb = verb
-        super().__init__(_body(verb), name=verb.name.rpartition(".")[2])
+        super().__init__(_make_body(verb), name=verb.name.rpartition(".")[2])
 
     def get_arguments(self, ignore_unknown_help: bool | None = None) -> list[Argument]:
-        return list(_arguments(self.verb))
+        return list(_make_arguments(self.verb))
 
 
-def _body(verb: Verb) -> Any:  # noqa: ANN401 - Invoke's own signature
+def _make_body(verb: Verb) -> Any:  # noqa: ANN401 - Invoke's own signature
     def body(_context: Context, **flags: Any) -> None:  # noqa: ANN401
         # imported here: `--list` takes hardly longer than a bare Invoke program's
         from gpu_profile import signals

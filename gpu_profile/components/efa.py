@@ -71,13 +71,13 @@ def _resolve(values: Values, tools: Tools) -> Pins:
 def _find_latest(fetch: Fetch, url: str) -> str:
     """Return the version in the installer's script; its archive's name says `latest`."""
     with fetch(url) as body:
-        version = _stated_version(body)
+        version = _read_version(body)
     if not version:
         raise ToolError(f"{url} does not state its version", "Set EFA_VERSION to a number")
     return version
 
 
-def _stated_version(body: IO[bytes]) -> str:
+def _read_version(body: IO[bytes]) -> str:
     import tarfile  # imports bz2 and lzma; every verb imports this file
 
     pattern = re.compile(rb"EFA_INSTALLER_VERSION=\W?(\d+\.\d+\.\d+)")

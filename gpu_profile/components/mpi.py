@@ -15,7 +15,7 @@ def mpi_source(values: Values) -> str:
     return "efa-installer" if by_installer(values) else "distribution"
 
 
-def _version(values: Values, distribution: str) -> Version:
+def _find_version(values: Values, distribution: str) -> Version:
     """Return Open MPI's major version. AWS's installer brings 4.1 beside 5."""
     return Version("5" if distribution == "debian13" and not by_installer(values) else "4")
 
@@ -45,7 +45,7 @@ COMPONENT = Component(
         ),
     ),
     installed=(InstalledVersion(name="mpi", command="mpirun --version", in_bases=True),),
-    version_of=_version,
+    version_of=_find_version,
     rules=(
         Rule(
             name="Open MPI 5 under an operator",

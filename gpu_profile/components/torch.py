@@ -45,7 +45,7 @@ def _list_arguments(values: Values) -> dict[str, str]:
     return arguments
 
 
-def _torch_env(values: Values) -> dict[str, str]:
+def _make_env(values: Values) -> dict[str, str]:
     """Return USE_LIBUV=0 for Debian's PyTorch.
 
     Debian builds it without libuv, but PyTorch uses libuv for its rendezvous by default, since 2.4,
@@ -61,7 +61,7 @@ COMPONENT = Component(
     doc="PyTorch, and the nvtx package that names ranges in a profile",
     enabled=lambda values: values["INSTALL_TORCH"] != "none",
     toggle="INSTALL_TORCH",
-    env=_torch_env,
+    env=_make_env,
     args=_list_arguments,
     keys=(
         make_choice_key(

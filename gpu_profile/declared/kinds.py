@@ -90,7 +90,7 @@ def _is_words(text: str) -> bool:
     return True
 
 
-def _values(text: str, flags: Iterable[str], bare: Iterable[str] = ()) -> list[str] | None:
+def _find_values(text: str, flags: Iterable[str], bare: Iterable[str] = ()) -> list[str] | None:
     """Return the values of flags: `-p 1:1`, `-p1:1` or `--publish=1:1`; None for other words."""
     short, *long = flags
     kind_values = []
@@ -115,7 +115,7 @@ _PORTS = re.compile(
 
 
 def _is_ports(text: str) -> bool:
-    values = _values(text, ("-p", "--publish"), ("-P", "--publish-all"))
+    values = _find_values(text, ("-p", "--publish"), ("-P", "--publish-all"))
     return values is not None and all(
         _PORTS.fullmatch(value) and max(map(int, re.findall(r"\d{4,}", value) or ["0"])) < 65536
         for value in values
@@ -123,7 +123,7 @@ def _is_ports(text: str) -> bool:
 
 
 def _is_volumes(text: str) -> bool:
-    mounts = _values(text, ("-v", "--volume", "--mount"))
+    mounts = _find_values(text, ("-v", "--volume", "--mount"))
     return mounts is not None and all("=" in value or _is_volume(value) for value in mounts)
 
 

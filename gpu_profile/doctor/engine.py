@@ -21,8 +21,8 @@ def check_engine(engine: Engine) -> tuple[Check, ...]:
         Check(
             name="docker engine",
             ok=is_recent(engine.server),
-            found=_engine_found(engine),
-            advice=_engine_advice(engine) or fix,
+            found=_describe_engine(engine),
+            advice=_choose_advice(engine) or fix,
             required=True,
         ),
         Check(
@@ -55,7 +55,7 @@ def _check_machine(engine: Engine) -> Iterator[Check]:
         )
 
 
-def _engine_found(engine: Engine) -> str:
+def _describe_engine(engine: Engine) -> str:
     """Return the engine's version, or why this user cannot use it."""
     if engine.server:
         return f"{engine.server}, rootless" if engine.rootless else engine.server
@@ -64,7 +64,7 @@ def _engine_found(engine: Engine) -> str:
     return engine.problem
 
 
-def _engine_advice(engine: Engine) -> str:
+def _choose_advice(engine: Engine) -> str:
     """Return what to do about the engine; empty if an installation is enough."""
     if engine.server:
         return f"Docker Engine {OLDEST.major} or newer is needed"

@@ -59,14 +59,14 @@ def with_sudo(commands: Iterable[Command]) -> tuple[Command, ...]:
     return tuple(
         dataclasses.replace(
             command,
-            argv=("sudo", *_assignments(command), *command.argv),
+            argv=("sudo", *_list_assignments(command), *command.argv),
             env={},
         )
         for command in commands
     )
 
 
-def _assignments(command: Command) -> tuple[str, ...]:
+def _list_assignments(command: Command) -> tuple[str, ...]:
     words = (f"{name}={value}" for name, value in sorted(command.env.items()))
     return ("env", *words) if command.env else ()
 
@@ -102,7 +102,7 @@ def plan_install(machine: Distribution) -> tuple[Command, ...]:
         machine.id == "debian"
     )
     old = machine.id == "debian" and machine.codename == "bookworm"
-    sources = _trixie_commands(machine) if old else ()
+    sources = _make_trixie_commands(machine) if old else ()
     packages = [f"{name}/trixie" if old else name for name in engine]
     helpers = ("iptables", "mmdebstrap", "uidmap")
     return (
@@ -115,7 +115,7 @@ def plan_install(machine: Distribution) -> tuple[Command, ...]:
     )
 
 
-def _trixie_commands(machine: Distribution) -> tuple[Command, ...]:
+def _make_trixie_commands(machine: Distribution) -> tuple[Command, ...]:
     if not machine.mirror:
         raise ToolError(
             "Docker Engine comes from Debian 13, and apt's sources name no mirror of Debian",

@@ -108,7 +108,7 @@ def _plan_rank(activity: Activity, database: Database, top: int, devices: int) -
     near = [row for row in picks if abs(_count(chosen, picks[0], row)) < MOST_LAUNCHES]
     begin, last = min(near), max(near)
     origin = 0 if find_start_up(activity) or step < 0 else int(launches.within(first, end)[0])
-    before = _count(chosen, _first_of_steps(activity, launches) if origin else 0, begin)
+    before = _count(chosen, _find_first_of_steps(activity, launches) if origin else 0, begin)
     starts = int(rows[0])
     return DrillPlan(
         rank=activity.rank,
@@ -171,7 +171,7 @@ def _choose_step(activity: Activity) -> tuple[int, int, int]:
     return step, int(steps.host_start[step]), int(ends[step])
 
 
-def _first_of_steps(activity: Activity, launches: _Launches) -> int:
+def _find_first_of_steps(activity: Activity, launches: _Launches) -> int:
     """Return the row of the first launch in the first step."""
     begin = find_steps(activity).host_start[0]
     return int(np.searchsorted(launches.launched, begin))

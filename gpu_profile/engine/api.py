@@ -66,7 +66,7 @@ def _open_client() -> Iterator[Any]:
     import requests
 
     try:
-        client = docker.APIClient(timeout=_TIMEOUT_S, use_ssh_client=True, **_address())
+        client = docker.APIClient(timeout=_TIMEOUT_S, use_ssh_client=True, **_find_address())
     except docker.errors.DockerException as error:
         raise _no_engine(error) from error
     responses: list[Any] = []
@@ -86,7 +86,7 @@ def _open_client() -> Iterator[Any]:
         client.close()
 
 
-def _address() -> dict[str, Any]:
+def _find_address() -> dict[str, Any]:
     """Return the engine's address: DOCKER_HOST, otherwise that of the docker CLI's context.
 
     docker-py 7 does not read CLI contexts: https://github.com/docker/docker-py/issues/3146

@@ -74,10 +74,10 @@ def probe_engine() -> Steps[Engine]:
     return Engine(
         client=str((version_fields.get("Client") or {}).get("Version", "")),
         server=str(server.get("Version", "")),
-        buildx=_buildx_version(buildx),
+        buildx=_parse_buildx_version(buildx),
         runtimes=tuple(sorted(info.get("Runtimes") or {})),
         root=root,
-        free_gib=_free_gib(space) if root else None,
+        free_gib=_parse_free_gib(space) if root else None,
         problem="" if server else version.said,
         endpoint=endpoint.stdout.strip() if endpoint.returncode == 0 else "",
         rootless="name=rootless" in (info.get("SecurityOptions") or []),
@@ -102,12 +102,12 @@ def _parse_json(text: str) -> dict[str, dict[str, object]]:
     return document if isinstance(document, dict) else {}
 
 
-def _buildx_version(result: Result) -> str:
+def _parse_buildx_version(result: Result) -> str:
     words = result.stdout.split()
     return words[1].lstrip("v") if result.returncode == 0 and len(words) > 1 else ""
 
 
-def _free_gib(result: Result) -> float | None:
+def _parse_free_gib(result: Result) -> float | None:
     words = result.stdout.splitlines()[-1].split() if result.returncode == 0 else []
     return int(words[3]) / 2**20 if len(words) > 3 and words[3].isdecimal() else None
 

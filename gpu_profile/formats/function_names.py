@@ -36,12 +36,12 @@ def shorten_names(texts: Sequence[str], width: int) -> Mapping[str, str]:
     """
     short = {text: shorten_name(text, width) for text in dict.fromkeys(texts)}
     for tell_apart in (_by_words, _by_place):
-        for group in _alike(short):
+        for group in _group_alike(short):
             short |= tell_apart(group, width)
     return short
 
 
-def _alike(short: Mapping[str, str]) -> list[list[str]]:
+def _group_alike(short: Mapping[str, str]) -> list[list[str]]:
     groups: dict[str, list[str]] = {}
     for text, name in short.items():
         groups.setdefault(name, []).append(text)
@@ -55,7 +55,7 @@ def shorten_name(text: str, width: int) -> str:
     """
     if len(text) <= width:
         return text
-    return next((name for name in _attempts(text, width) if len(name) <= width), text[:width])
+    return next((name for name in _list_attempts(text, width) if len(name) <= width), text[:width])
 
 
 def split_name(text: str) -> tuple[str, str]:
@@ -119,7 +119,7 @@ def _without_parameters(text: str) -> str:
     return text_outside
 
 
-def _attempts(text: str, width: int) -> Iterator[str]:
+def _list_attempts(text: str, width: int) -> Iterator[str]:
     function, arguments = split_name(text)
     if function:
         yield from _with_words(function, telling_words(arguments), width)

@@ -142,7 +142,7 @@ def _format_final(settings: Settings, chosen: tuple[Component, ...]) -> list[str
     return [
         "FROM base AS image",
         # --link: a layer of its own, which stays as it is when one below it changes.
-        *(f"COPY --link --from={component.name} /out/ /" for component in _largest_first(chosen)),
+        *(f"COPY --link --from={component.name} /out/ /" for component in _sort_by_size(chosen)),
         *_format_environment(variables),
         *_format_merge(chosen, tuple(variables)),
         *_format_assignments("LABEL", collect_labels(settings, chosen)),
@@ -154,7 +154,7 @@ def _format_final(settings: Settings, chosen: tuple[Component, ...]) -> list[str
     ]
 
 
-def _largest_first(chosen: tuple[Component, ...]) -> list[Component]:
+def _sort_by_size(chosen: tuple[Component, ...]) -> list[Component]:
     """Return the components with the largest first, which is torch.
 
     An engine without BuildKit's merge repeats all copies that follow a changed one.
@@ -215,6 +215,6 @@ def collect_labels(settings: Settings, chosen: tuple[Component, ...]) -> dict[st
         "org.opencontainers.image.title": settings.image,
         "org.opencontainers.image.description": "GPU jobs and the profiler to look into them",
         "org.opencontainers.image.base.name": settings.base_image,
-        LAYERS: " ".join(component.name for component in _largest_first(chosen)),
+        LAYERS: " ".join(component.name for component in _sort_by_size(chosen)),
         **dict(sorted(component_labels.items())),
     }

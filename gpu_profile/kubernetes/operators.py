@@ -197,7 +197,7 @@ def _retire_v1(cluster: KubernetesCluster, *, replace: bool) -> Steps[None]:
     deployments = yield cluster.kubectl(
         "get", "deployments", "--all-namespaces", "--output=json", "--request-timeout=30s"
     )
-    for deployment in _training_operators(
+    for deployment in _find_training_operators(
         parse_object(deployments, "asking for the training operator")
     ):
         check_kubectl_result(
@@ -206,7 +206,7 @@ def _retire_v1(cluster: KubernetesCluster, *, replace: bool) -> Steps[None]:
     check_kubectl_result((yield cluster.kubectl("delete", "crd", _MPIJOBS)), "deleting MPIJob v1")
 
 
-def _training_operators(listed: Object) -> Iterator[Object]:
+def _find_training_operators(listed: Object) -> Iterator[Object]:
     for item in listed.get("items", ()):
         image = item["spec"]["template"]["spec"]["containers"][0]["image"]
         if "training-operator" in image:

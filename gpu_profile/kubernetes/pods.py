@@ -73,7 +73,7 @@ def get_node(pod: Object) -> str:
     return str(pod["spec"].get("nodeName", ""))
 
 
-def _container_statuses(pod: Object) -> Iterator[Object]:
+def _list_container_statuses(pod: Object) -> Iterator[Object]:
     status = pod.get("status", {})
     yield from status.get("initContainerStatuses", ())
     yield from status.get("containerStatuses", ())
@@ -106,7 +106,7 @@ def _join_words(*parts: object) -> str:
 
 def find_trouble(pod: Object) -> Trouble | None:
     """Return why a pod does not run yet: scheduling, image or volume. None if nothing is wrong."""
-    for status in _container_statuses(pod):
+    for status in _list_container_statuses(pod):
         waiting = status.get("state", {}).get("waiting") or {}
         reason = waiting.get("reason", "")
         if reason and reason not in ("ContainerCreating", "PodInitializing"):

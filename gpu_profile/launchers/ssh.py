@@ -50,7 +50,7 @@ class SshLauncher(OneHost):
             options=tuple(shlex.split(ssh.args)),
             directory=below_home(ssh.dir),
             workdir=below_home(ssh.workdir),
-            sync=_directory_here(ssh.sync),
+            sync=_find_local_directory(ssh.sync),
             nsys=settings.nsys,
             carrier_image=settings.carrier_ref,
             rsync=shutil.which("rsync") is not None,
@@ -76,7 +76,7 @@ class SshLauncher(OneHost):
 
     def submit(self, job: Job, plan: NsysPlan) -> Steps[str]:
         place, directory = self.place(), f"{self.directory}/{job.name}"
-        transfer = self._transfer(place)
+        transfer = self._make_transfer(place)
         archive = self.report_dir / job.name / ".sent.tar"
         yield from transfer.send_agent(directory, archive)
         workdir = self.workdir or (f"{directory}/work" if self.sync else "")
@@ -97,7 +97,7 @@ class SshLauncher(OneHost):
         The job goes on meanwhile.
         """
         place, _ = self._at(job_id)
-        result = yield self._verb(job_id, "status")
+        result = yield self._call_job(job_id, "status")
         if place.away(result):
             return JobStatus(state=JobState.UNKNOWN, reason=f"{place.host}: {result.said}")
         place.reached(result, f"asking {place.host}")
@@ -105,28 +105,28 @@ class SshLauncher(OneHost):
 
     def logs(self, job_id: str, *, follow: bool) -> Command:
         words = ("logs", "--follow") if follow else ("logs",)
-        return self._verb(job_id, *words)
+        return self._call_job(job_id, *words)
 
     def stop(self, job_id: str) -> Steps[None]:
         place, _ = self._at(job_id)
-        place.checked((yield self._verb(job_id, "stop")), f"stopping {job_id}")
+        place.checked((yield self._call_job(job_id, "stop")), f"stopping {job_id}")
 
     def record(self, job_id: str, request: WindowRequest) -> Steps[Window]:
         _, directory = self._at(job_id)
-        call = functools.partial(self._script, job_id, windows.SCRIPT)
+        call = functools.partial(self._call_script, job_id, windows.SCRIPT)
         return windows.record_window(call, directory, request)
 
     def fetch(self, job_id: str, to: Path) -> Steps[None]:
         place, directory = self._at(job_id)
         again = f"`invoke fetch --job ssh://{job_id}` goes on"
-        yield from self._transfer(place).fetch(directory, to, again)
+        yield from self._make_transfer(place).fetch(directory, to, again)
 
     def export(self, job_id: str, report: Path, output: Path) -> Command | None:
         """Return the command that exports on the host, with the nsys that recorded the report.
 
         So this machine needs no nsys, and the version always fits.
         """
-        return replace(self._verb(job_id, "export", report.name), stdout_file=output)
+        return replace(self._call_job(job_id, "export", report.name), stdout_file=output)
 
     def cleanup(self, job_id: str) -> Steps[None]:
         """Remove this run's directory there. The user's working directory is left as it is."""
@@ -141,7 +141,7 @@ class SshLauncher(OneHost):
             raise SettingsError("no host to run on", "Use --host user@address, or set SSH_HOST")
         return RemoteHost(host=self.address, options=self.options)
 
-    def _transfer(self, place: RemoteHost) -> Transfer:
+    def _make_transfer(self, place: RemoteHost) -> Transfer:
         return Transfer(place=place, agent=self.agent, rsync=self.rsync)
 
     def _at(self, job_id: str) -> tuple[RemoteHost, str]:
@@ -153,12 +153,12 @@ class SshLauncher(OneHost):
         directory = re.sub("^-", "./-", match["directory"])
         return RemoteHost(host=match["host"], options=self.options), directory
 
-    def _verb(self, job_id: str, verb: str, *more: str) -> Command:
+    def _call_job(self, job_id: str, verb: str, *more: str) -> Command:
         """Return the call of the job's own copy of job.py."""
         _, directory = self._at(job_id)
-        return self._script(job_id, "job.py", verb, directory, *more)
+        return self._call_script(job_id, "job.py", verb, directory, *more)
 
-    def _script(self, job_id: str, name: str, *words: str) -> Command:
+    def _call_script(self, job_id: str, name: str, *words: str) -> Command:
         """Return the call of the job's own copy of a script of the agent.
 
         It is refused if other users can write to the job's directory.
@@ -169,7 +169,7 @@ class SshLauncher(OneHost):
         return place.run("sh", "-c", script)
 
 
-def _directory_here(path: str) -> Path | None:
+def _find_local_directory(path: str) -> Path | None:
     if path and not Path(path).is_dir():
         raise SettingsError(f"--sync {path}: no such directory", "Name a directory of this machine")
     return Path(path).absolute() if path else None

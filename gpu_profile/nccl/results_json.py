@@ -38,20 +38,20 @@ def _from_document(document: Mapping[str, Any]) -> Measurement:
     return Measurement(
         collective=str(document["args"][0]).rsplit("/", 1)[-1],
         version=f"JSON {document['version']}",
-        devices=_devices_of(document["config"]),
-        rows=tuple(_row_of(result) for result in document["results"]),
+        devices=_list_devices(document["config"]),
+        rows=tuple(_parse_row(result) for result in document["results"]),
         out_of_bounds=int(document["out_of_bounds"]["count"]),
         average_busbw=float(document["average_bus_bandwidth"]["bandwidth"]),
     )
 
 
-def _devices_of(config: Mapping[str, Any]) -> tuple[str, ...]:
+def _list_devices(config: Mapping[str, Any]) -> tuple[str, ...]:
     """Return a GPU name for each rank; the file lists only the first GPU of each process."""
     threads = int(config.get("nthreads", 1)) * int(config.get("ngpus", 1))
     return tuple(str(d["device_info"]) for d in config["devices"] for _ in range(threads))
 
 
-def _row_of(result: Mapping[str, Any]) -> Row:
+def _parse_row(result: Mapping[str, Any]) -> Row:
     return Row(
         size=int(result["size"]),
         count=int(result["count"]),

@@ -131,7 +131,7 @@ def _collect_options(spec: ProfileSpec, has: Options, *, gpus: bool) -> tuple[st
             "Use --annotate modules, or a newer nsys",
         )
     given = list_given_options(has, spec.nsys_args)
-    value_by_option = {**_preset_options(spec, has, gpus=gpus), **_asked_options(spec, has)}
+    value_by_option = {**_choose_preset_options(spec, has, gpus=gpus), **_check_options(spec, has)}
     if not given & {"nvtx-domain-include", "nvtx-domain-exclude"}:
         value_by_option |= _exclude_xla_ranges(value_by_option, has)
     if given & {"output", "o", "force-overwrite", "f"}:
@@ -143,7 +143,7 @@ def _collect_options(spec: ProfileSpec, has: Options, *, gpus: bool) -> tuple[st
     return (*ours, *spec.nsys_args)
 
 
-def _preset_options(spec: ProfileSpec, has: Options, *, gpus: bool) -> dict[str, str]:
+def _choose_preset_options(spec: ProfileSpec, has: Options, *, gpus: bool) -> dict[str, str]:
     """Return the preset's options, as far as this nsys has them."""
     preset = _PRESETS[spec.preset]
     is_quiet = _is_armed_quietly(spec, preset)
@@ -200,7 +200,7 @@ def _has_window(spec: ProfileSpec) -> bool:
     return bool(spec.capture_range or spec.duration_s is not None)
 
 
-def _asked_options(spec: ProfileSpec, has: Options) -> dict[str, str]:
+def _check_options(spec: ProfileSpec, has: Options) -> dict[str, str]:
     """Return the options that the user named, checked against this nsys."""
     if spec.nvtx_domain_include and spec.nvtx_domain_exclude:
         raise SettingsError("NVTX domains are both included and excluded", "Give one of the two")

@@ -60,7 +60,7 @@ def _convert_errors(registry: Registry, action: str) -> Iterator[None]:
         botocore.exceptions.ConnectionClosedError,
     ) as error:
         raise RegistryError(
-            f"No ECR answers for the region {registry.region} ({action})", _region_hint(registry)
+            f"No ECR answers for the region {registry.region} ({action})", _hint_at_region(registry)
         ) from error
     except botocore.exceptions.NoCredentialsError as error:
         hint = "Set AWS_PROFILE, or log in with `aws sso login`"
@@ -69,7 +69,7 @@ def _convert_errors(registry: Registry, action: str) -> Iterator[None]:
         raise RegistryError(f"{action}: {error}", "See the AWS configuration here") from error
 
 
-def _region_hint(registry: Registry) -> str:
+def _hint_at_region(registry: Registry) -> str:
     import boto3
 
     regions = boto3.Session().get_available_regions("ecr")

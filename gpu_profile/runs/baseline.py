@@ -42,10 +42,10 @@ class PlainStep(NamedTuple):
 
 def step_times_ms(output: Iterable[str]) -> list[float]:
     """Return the `step_ms` of JSON lines in a job's output, as our samples print them."""
-    return list(_step_times(output))
+    return list(_read_step_times(output))
 
 
-def _step_times(output: Iterable[str]) -> Iterator[float]:
+def _read_step_times(output: Iterable[str]) -> Iterator[float]:
     for line in output:
         start = line.find('{"step"')
         if start < 0:

@@ -50,7 +50,7 @@ def find_old_runs(report_dir: Path, now: datetime, keep: int, age: timedelta) ->
         is_kept = directory.is_symlink() or job_note.list_tags(directory)
         run = None if is_kept else _read_record(directory)
         if run is None or not (
-            run.cleaned or run.phase in _ENDED or _never_started(run, directory)
+            run.cleaned or run.phase in _ENDED or _has_never_started(run, directory)
         ):
             spared += 1
         elif now - _find_start(run, directory) > age:
@@ -58,7 +58,7 @@ def find_old_runs(report_dir: Path, now: datetime, keep: int, age: timedelta) ->
     return OldRuns(tuple(removable), spared)
 
 
-def _never_started(run: RunRecord, directory: Path) -> bool:
+def _has_never_started(run: RunRecord, directory: Path) -> bool:
     """Return whether the process was killed that was to submit the job: none follows the run."""
     lock = files.lock_directory(directory) if run.phase == "submitting" else None
     if lock is None:

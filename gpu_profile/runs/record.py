@@ -198,13 +198,13 @@ def list_all_runs(report_dir: Path) -> tuple[tuple[Path, ...], tuple[Path, ...]]
 
     Those of others are listed but not trusted.
     """
-    directories = tuple(_directories(report_dir))
+    directories = tuple(_list_directories(report_dir))
     of_user = {path for path in directories if owner.is_own(path, path / RUN_FILE)}
     by_age = sorted(of_user, key=lambda path: ((path / RUN_FILE).lstat().st_ctime_ns, path))
     return tuple(by_age), tuple(path for path in directories if path not in of_user)
 
 
-def _directories(report_dir: Path) -> Iterator[Path]:
+def _list_directories(report_dir: Path) -> Iterator[Path]:
     try:
         children = sorted(report_dir.iterdir())
     except OSError as error:
@@ -253,7 +253,7 @@ def find_by_name(runs: Sequence[Path], name: str) -> Path | None:
     """Return the latest of these runs that has this id, name or handle."""
     pattern = _match_name(name)
     for path in reversed(runs):
-        if pattern.fullmatch(path.name) or ("://" in name and _handle(path) == name):
+        if pattern.fullmatch(path.name) or ("://" in name and _read_handle(path) == name):
             return path
     return None
 
@@ -271,7 +271,7 @@ def _match_name(name: str) -> re.Pattern[str]:
     return re.compile(rf"({either})(-\d{{8}}-\d{{6}}(-\d+)?)?")
 
 
-def _handle(directory: Path) -> str:
+def _read_handle(directory: Path) -> str:
     """Return the run's handle; empty if its record cannot be read."""
     try:
         return load_run(directory).handle

@@ -110,7 +110,7 @@ class Runner:
 
     def _fetch_recorded(self, job_id: str, run: RunRecord, status: JobStatus) -> RunRecord:
         """Fetch the reports in the phase "fetching". Ctrl-C leaves them where they are."""
-        seconds = self._seconds(run, "run")
+        seconds = self._measure_phases(run, "run")
         try:
             run = self._save(run, phase="fetching", exit_code=status.exit_code, seconds=seconds)
             with self._recorded(run):
@@ -142,10 +142,10 @@ class Runner:
             failure = JobError(f"{failure.what}; {trouble.what}", failure.hint)
         failure = failure or trouble
         phase = "cancelled" if cancelled else "failed" if failure else "done"
-        seconds = self._seconds(run, "fetch and validate")
+        seconds = self._measure_phases(run, "fetch and validate")
         run = self._save(run, phase=phase, error=str(failure or ""), seconds=seconds)
         if not isinstance(failure, ReportError):
-            run = self._cleaned(job_id, run)
+            run = self._clean_up(job_id, run)
         if failure:
             raise failure
         return run
@@ -154,7 +154,7 @@ class Runner:
         """Record a job that the user ended. Raises Interrupted, or Stopped after `stop`."""
         run, trouble = self._read(job_id, run, ())
         error = f"{STOPPED}; {trouble}" if trouble else ""
-        run = self._cleaned(job_id, self._save(run, phase="stopped", error=error))
+        run = self._clean_up(job_id, self._save(run, phase="stopped", error=error))
         kind = Interrupted if self._is_interrupted else Stopped
         file_names = ", ".join(facts.file for facts in run.reports) or "no report"
         raise kind(error or f"{STOPPED}; {self.directory} holds {file_names}")
@@ -170,7 +170,7 @@ class Runner:
         except KeyboardInterrupt:
             raise make_abandoned_error(run) from None
 
-    def _cleaned(self, job_id: str, run: RunRecord) -> RunRecord:
+    def _clean_up(self, job_id: str, run: RunRecord) -> RunRecord:
         if self.keep:
             return run
         self.progress.show(f"cleaning up {run.handle}")  # pods may take their grace period, minutes
@@ -212,7 +212,7 @@ class Runner:
             trouble = find_trouble(run, reports, kinds, self.directory)
         return run, trouble
 
-    def _seconds(self, run: RunRecord, phase: str) -> dict[str, float]:
+    def _measure_phases(self, run: RunRecord, phase: str) -> dict[str, float]:
         """Return the durations of the phases so far, including the one that just ended."""
         before, self._since = self._since, time.monotonic()
         return {**run.seconds, phase: round(self._since - before, 3)}

@@ -58,7 +58,7 @@ def explain_foreign_file(path: Path, keys: frozenset[str]) -> str:
 
     A file that begins as `init` writes it is ours, so that a misspelt key in it is an error.
     """
-    if reason := _owned_by_other(path):
+    if reason := _explain_owner(path):
         return f"{path} is not read: {reason}"
     try:
         with path.open(encoding="utf-8") as file:
@@ -97,7 +97,7 @@ def _differ_by_one(name: str, key: str) -> bool:
     return long[same + 1 :] in (short[same:], short[same + 1 :])
 
 
-def _owned_by_other(path: Path) -> str:
+def _explain_owner(path: Path) -> str:
     """Return the reason if another user than root could change the jobs that are started here.
 
     Settings such as RUN_OPTS go on command lines, and a directory such as /tmp is everybody's.

@@ -24,7 +24,7 @@ def parse_value(key: Key, text: str, source: str) -> Any:  # noqa: ANN401 - a ke
         raise SettingsError(f"{source}: {key.name} holds a line break", "Write it on one line")
     if key.kind == "words":
         _check_words(where, text)
-    if hint := _fault(key, text):
+    if hint := _explain_fault(key, text):
         raise SettingsError(where, hint)
     return text
 
@@ -36,7 +36,7 @@ def parse_count(name: str, text: str) -> int:
     return int(text)
 
 
-def _fault(key: Key, text: str) -> str:
+def _explain_fault(key: Key, text: str) -> str:
     """Return what to write instead, or "".
 
     Most empty texts are valid: the tool has its own default.

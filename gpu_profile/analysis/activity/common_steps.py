@@ -62,7 +62,7 @@ def common_steps(ranks: Sequence[Steps]) -> tuple[tuple[int, int], ...]:
     evaluation after it would count on one rank only. So it is left out.
     """
     lead = max((steps for steps in ranks if len(steps)), key=len, default=NO_STEPS)
-    shifts = [_shift(lead, steps) for steps in ranks]
+    shifts = [_find_shift(lead, steps) for steps in ranks]
     with_steps = [
         (shift, len(steps)) for shift, steps in zip(shifts, ranks, strict=True) if len(steps)
     ]
@@ -83,7 +83,7 @@ def common_steps(ranks: Sequence[Steps]) -> tuple[tuple[int, int], ...]:
     )
 
 
-def _shift(lead: Steps, steps: Steps) -> int:
+def _find_shift(lead: Steps, steps: Steps) -> int:
     """The index in `lead` of the first step of `steps`, by their numbers, else by the smallest
     distance in time.
 
@@ -96,7 +96,7 @@ def _shift(lead: Steps, steps: Steps) -> int:
     typical = float(np.median(lead.end - lead.start))
     guess = int(np.searchsorted(lead.start, steps.start[0]))
     apart: dict[int, float] = {
-        shift: _apart(lead, steps, shift) - (typical / 2 if shift == 0 else 0)
+        shift: _measure_distance(lead, steps, shift) - (typical / 2 if shift == 0 else 0)
         for shift in {0, *range(guess - 2, guess + 3)}
         if -len(steps) < shift < len(lead)
     }
@@ -106,7 +106,7 @@ def _shift(lead: Steps, steps: Steps) -> int:
     return best if apart and apart[best] <= typical else 0
 
 
-def _apart(lead: Steps, steps: Steps, shift: int) -> float:
+def _measure_distance(lead: Steps, steps: Steps, shift: int) -> float:
     mine, theirs = steps.start[max(0, -shift) :], lead.start[max(0, shift) :]
     size = min(len(mine), len(theirs))
     return float(np.median(np.abs(mine[:size] - theirs[:size])))

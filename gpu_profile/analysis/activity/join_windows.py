@@ -28,7 +28,7 @@ def join_activities(first: Activity, later: Later) -> Activity:
     seams = [first.seams]
     for window, shift in later:
         codes = names.add(window.names)
-        seams.append(np.array([[_last_event(ops, calls), _first_event(window) + shift]]))
+        seams.append(np.array([[_find_last_event(ops, calls), _find_first_event(window) + shift]]))
         ops = _join_ops(ops, window.ops, len(calls.start), shift, codes)
         calls = _join_calls(calls, window.calls, shift, codes)
         ranges = join_ranges(ranges, window.ranges, shift)
@@ -52,11 +52,11 @@ def join_activities(first: Activity, later: Later) -> Activity:
     )
 
 
-def _last_event(ops: Ops, calls: Calls) -> int:
+def _find_last_event(ops: Ops, calls: Calls) -> int:
     return max(ops.end.max(initial=0), calls.end.max(initial=0))
 
 
-def _first_event(activity: Activity) -> int:
+def _find_first_event(activity: Activity) -> int:
     calls = activity.calls
     return min(int(activity.ops.start.min(initial=FOREVER)), int(calls.start.min(initial=FOREVER)))
 
@@ -81,14 +81,14 @@ class _Names:
         return codes
 
 
-def _renamed(codes: IntArray, new_codes: Mapping[int, int]) -> IntArray:
+def _rename_codes(codes: IntArray, new_codes: Mapping[int, int]) -> IntArray:
     place, values = encode_column(codes)
     return np.array([new_codes.get(value, value) for value in values.tolist()], np.int64)[place]
 
 
 def _join_ops(first: Ops, other: Ops, calls: int, shift: int, codes: Mapping[int, int]) -> Ops:
     columns = {field.name: getattr(other, field.name) for field in fields(Ops)}
-    columns |= {key: _renamed(columns[key], codes) for key in columns if key.endswith("name")}
+    columns |= {key: _rename_codes(columns[key], codes) for key in columns if key.endswith("name")}
     columns["start"] = other.start + shift
     columns["call"] = np.where(other.call == NO_CALL, NO_CALL, other.call + calls)
     return Ops(**{key: np.r_[getattr(first, key), column] for key, column in columns.items()})
@@ -98,7 +98,7 @@ def _join_calls(first: Calls, other: Calls, shift: int, codes: Mapping[int, int]
     moved = replace(
         other,
         start=other.start + shift,
-        name=_renamed(other.name, codes),
+        name=_rename_codes(other.name, codes),
     )
     columns = {
         field.name: np.r_[getattr(first, field.name), getattr(moved, field.name)]

@@ -74,8 +74,8 @@ def find_start_up_with_compilations(activity: Activity, compilations: Intervals)
     if not starts_program(activity, loop):
         return None
     start = min(0, int(calls.start[0]))
-    compiling = _joined(compilations, _named_ranges(activity, XLA))
-    parts = _parts(activity, start, loop, compiling)
+    compiling = _join_intervals(compilations, _find_named_ranges(activity, XLA))
+    parts = _measure_parts(activity, start, loop, compiling)
     if end > loop:
         window = Intervals(np.array([loop]), np.array([end]))
         inside = compiling.meet(window).total
@@ -108,7 +108,9 @@ def steady_window(activity: Activity) -> tuple[int, int]:
     return int(steps.start[start_up.first_steps]), int(steps.end[-1])
 
 
-def _parts(activity: Activity, start: int, end: int, compiling: Intervals) -> dict[str, int]:
+def _measure_parts(
+    activity: Activity, start: int, end: int, compiling: Intervals
+) -> dict[str, int]:
     """The time (ns) of each part between `start` and `end`.
 
     Where two parts overlap (a library that loads while a communicator is set up), the time counts
@@ -121,17 +123,17 @@ def _parts(activity: Activity, start: int, end: int, compiling: Intervals) -> di
     for name, pattern in PARTS:
         rows = calls.match_names(activity.names, pattern)
         pieces.append((name, Intervals.union(calls.start[rows], calls.end[rows])))
-    pieces.insert(2, ("communicators", _named_ranges(activity, COMMUNICATORS)))
+    pieces.insert(2, ("communicators", _find_named_ranges(activity, COMMUNICATORS)))
     pieces.append((COMPILING, compiling))
     for name, piece in pieces:
         uncovered = piece.meet(window).minus(covered)
-        covered = _joined(covered, uncovered)
+        covered = _join_intervals(covered, uncovered)
         if uncovered.total:
             time_by_part[name] = uncovered.total
     return time_by_part
 
 
-def _named_ranges(activity: Activity, pattern: re.Pattern[str]) -> Intervals:
+def _find_named_ranges(activity: Activity, pattern: re.Pattern[str]) -> Intervals:
     """The time of the closed NVTX ranges with such a name, e.g. those in which NCCL sets up its
     communicators.
     """
@@ -141,6 +143,6 @@ def _named_ranges(activity: Activity, pattern: re.Pattern[str]) -> Intervals:
     return Intervals.union(ranges.start[rows], ranges.end[rows])
 
 
-def _joined(first: Intervals, other: Intervals) -> Intervals:
+def _join_intervals(first: Intervals, other: Intervals) -> Intervals:
     start: IntArray = np.r_[first.start, other.start]
     return Intervals.union(start, np.r_[first.end, other.end])

@@ -67,14 +67,14 @@ class RepeatedSteps:
 
 def repeated_steps(activity: Activity) -> RepeatedSteps | str:
     """The steps by repetition, or a text that says why there are none."""
-    rows = _launch_order(activity)
+    rows = _order_by_launch(activity)
     launches = launches_of(activity, rows)
     repetition = find_repetition(launches)
     if not _may_train(activity):
         repetition = find_by_tokens(launches, repetition) or repetition
     if isinstance(repetition, str):
         return repetition
-    start = _body_starts(activity, rows, launches, repetition.first)
+    start = _find_body_starts(activity, rows, launches, repetition.first)
     end = np.r_[start[1:] - 1, launches.returned[repetition.end - 1]]
     source, pauses = _name_source(launches, repetition), launches.asked[repetition.pauses]
     return RepeatedSteps(source, start, end, repetition.alike, pauses, repetition.by_copies)
@@ -98,7 +98,7 @@ def _may_train(activity: Activity) -> bool:
     return any(BACKWARD.search(name) or OF_XLA.match(name) for name in names)
 
 
-def _body_starts(
+def _find_body_starts(
     activity: Activity, rows: IntArray, launches: Launches, first: IntArray
 ) -> IntArray:
     """When the host began each step: in its last long pause before the step's first launch."""
@@ -120,11 +120,11 @@ def _body_starts(
             between = between[waited[-1] :] if len(waited) else between
             opens = calls.end[between] if len(waited) else np.r_[since[step], calls.end[between]]
             closes = np.r_[calls.start[between], asked[step]][-len(opens) :]
-            begins[step] = _middle_of_pause(opens, closes, most)
+            begins[step] = _find_middle_of_pause(opens, closes, most)
     return begins
 
 
-def _middle_of_pause(opens: IntArray, closes: IntArray, most: int) -> int:
+def _find_middle_of_pause(opens: IntArray, closes: IntArray, most: int) -> int:
     """The middle of the last pause that is at least half as long as the longest; at most `most`
     before its end.
     """
@@ -133,7 +133,7 @@ def _middle_of_pause(opens: IntArray, closes: IntArray, most: int) -> int:
     return int(closes[last]) - min(int(free[last]) // 2, most)
 
 
-def _launch_order(activity: Activity) -> IntArray:
+def _order_by_launch(activity: Activity) -> IntArray:
     """The rows of the operations except memsets, by launch time."""
     rows = np.flatnonzero(activity.ops.kind != SET)
     return rows[np.argsort(activity.launched[rows], kind="stable")]
@@ -143,9 +143,9 @@ def launches_of(activity: Activity, rows: IntArray) -> Launches:
     """The columns of these operations that the search for repetition needs."""
     ops, calls = activity.ops, activity.calls
     call = ops.call[rows]
-    token, texts, via = _tokens(activity, rows)
+    token, texts, via = _number_tokens(activity, rows)
     plain = [
-        (_plain(text), bool(GRAPH_CALL.match(by))) for text, by in zip(texts, via, strict=True)
+        (_strip_name(text), bool(GRAPH_CALL.match(by))) for text, by in zip(texts, via, strict=True)
     ]
     kinds = {kind: number for number, kind in enumerate(dict.fromkeys(plain))}
     to_host = (ops.kind[rows] == COPY) & (ops.copy_kind[rows] == COPY_TO_HOST)
@@ -156,7 +156,7 @@ def launches_of(activity: Activity, rows: IntArray) -> Launches:
         kind=np.array([kinds[kind] for kind in plain], np.int64)[token],
         asked=asked,
         returned=returned,
-        pause=_pauses(activity, asked, returned),
+        pause=_measure_pauses(activity, asked, returned),
         gpu=np.where(ops.kind[rows] == COMMUNICATION, 0, ops.duration[rows]),
         graph=_match_texts(texts, re.compile(re.escape(GRAPH_NAME)))[token],
         communication=ops.kind[rows] == COMMUNICATION,
@@ -164,12 +164,12 @@ def launches_of(activity: Activity, rows: IntArray) -> Launches:
         to_host=to_host,
         values=to_host & (ops.bytes[rows] < STAGED_BYTES),
         optimizer=_match_texts(texts, OPTIMIZER)[token]
-        | _ends_of_runs(_match_texts(texts, OF_PARAMETER)[token]),
+        | _mark_run_ends(_match_texts(texts, OF_PARAMETER)[token]),
         multiplies=np.array([classify_kernel(text) in PRODUCTS for text in texts], bool)[token],
     )
 
 
-def _ends_of_runs(flags: NDArray[np.bool_]) -> NDArray[np.bool_]:
+def _mark_run_ends(flags: NDArray[np.bool_]) -> NDArray[np.bool_]:
     """The flags that are followed by a longer stretch without one than usual."""
     place = np.flatnonzero(flags)
     ends = np.zeros(len(flags), bool)
@@ -179,7 +179,7 @@ def _ends_of_runs(flags: NDArray[np.bool_]) -> NDArray[np.bool_]:
     return ends
 
 
-def _pauses(activity: Activity, asked: IntArray, returned: IntArray) -> IntArray:
+def _measure_pauses(activity: Activity, asked: IntArray, returned: IntArray) -> IntArray:
     """How long the host worked before each launch (ns), without the synchronisations in between.
 
     A batch copied from pageable memory is followed by cudaStreamSynchronize, which waits for all
@@ -193,7 +193,7 @@ def _pauses(activity: Activity, asked: IntArray, returned: IntArray) -> IntArray
     return np.asarray(np.maximum(asked - since - (waited[last] - waited[first]), 0), np.int64)
 
 
-def _tokens(activity: Activity, rows: IntArray) -> tuple[IntArray, list[str], list[str]]:
+def _number_tokens(activity: Activity, rows: IntArray) -> tuple[IntArray, list[str], list[str]]:
     """A number for each operation, and for each number the full kernel name and the name of the
     API call.
 
@@ -214,7 +214,7 @@ def _tokens(activity: Activity, rows: IntArray) -> tuple[IntArray, list[str], li
     )
 
 
-def _plain(text: str) -> str:
+def _strip_name(text: str) -> str:
     """The name without template arguments and digits, e.g. "gemm_x" for "gemm_128x64<float>"."""
     return re.sub(r"\d+", "", text.partition("<")[0])
 

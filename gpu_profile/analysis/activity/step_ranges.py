@@ -49,7 +49,7 @@ def named_steps(ranges: Ranges) -> HostSteps | None:
         return marked
     domains = (ranges.of_domain(domain) for domain in list_distinct(ranges.domain) if domain)
     elsewhere = (_choose_steps(domain, _telling) for domain in domains)
-    return _choose_steps(ranges.of_user(), _candidates) or next(filter(None, elsewhere), None)
+    return _choose_steps(ranges.of_user(), _list_candidates) or next(filter(None, elsewhere), None)
 
 
 def _list_marked(ranges: Ranges) -> Ranges:
@@ -187,17 +187,17 @@ def _marked(_ranges: Ranges, repeated: Groups) -> Iterable[str]:
 
 
 def _telling(ranges: Ranges, repeated: Groups) -> list[str]:
-    return _longest_first(ranges, repeated, [name for name in repeated if _tells(name.lower())])
+    return _sort_by_length(ranges, repeated, [name for name in repeated if _tells(name.lower())])
 
 
-def _candidates(ranges: Ranges, repeated: Groups) -> Iterator[str]:
+def _list_candidates(ranges: Ranges, repeated: Groups) -> Iterator[str]:
     """Yield the names of ranges that can be steps.
 
     Of several outermost parts of a step, such as "forward" and "backward", none is the step: with
     gradient accumulation each comes several times in one.
     """
     yield from _telling(ranges, repeated)
-    outermost = _outermost(ranges)
+    outermost = _find_outermost(ranges)
     parts = {
         name
         for name, rows in _by_name(ranges)
@@ -217,7 +217,7 @@ def _tells(name: str) -> bool:
     return bool(STEP_NAME.search(bare)) and not NOT_A_STEP.search(bare)
 
 
-def _longest_first(ranges: Ranges, groups: Groups, names: list[str]) -> list[str]:
+def _sort_by_length(ranges: Ranges, groups: Groups, names: list[str]) -> list[str]:
     def length(name: str) -> int:
         rows = groups[name]
         return int((ranges.end[rows] - ranges.start[rows]).sum())
@@ -225,7 +225,7 @@ def _longest_first(ranges: Ranges, groups: Groups, names: list[str]) -> list[str
     return sorted(names, key=lambda name: (-length(name), name))
 
 
-def _outermost(ranges: Ranges) -> set[int]:
+def _find_outermost(ranges: Ranges) -> set[int]:
     outer_rows, reach = set(), dict[int, int]()
     for index, (start, end, thread) in enumerate(
         zip(ranges.start.tolist(), ranges.end.tolist(), ranges.thread.tolist(), strict=True)

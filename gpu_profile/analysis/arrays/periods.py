@@ -35,7 +35,8 @@ class Period:
     def __str__(self) -> str:
         """For example "every 4th step has 100.30 ms of it, the others 0.20 ms"."""
         late, usual = self.late / 1e6, self.usual / 1e6
-        return f"every {_ordinal(self.n)} step has {late:.2f} ms of it, the others {usual:.2f} ms"
+        step = f"every {_spell_ordinal(self.n)} step"
+        return f"{step} has {late:.2f} ms of it, the others {usual:.2f} ms"
 
 
 @dataclass(frozen=True)
@@ -123,13 +124,13 @@ def _search_period(series: bytes, kind: str, least: int) -> Period | None:
         medians = np.median(rounds, axis=0)
         first = int(np.argmax(medians))
         if medians[first] >= max(2 * least_usual, least_usual + least) and (
-            period := _period(values, n, first, least)
+            period := _fit_period(values, n, first, least)
         ):
             return period
     return None
 
 
-def _period(values: IntArray, n: int, first: int, least: int) -> Period | None:
+def _fit_period(values: IntArray, n: int, first: int, least: int) -> Period | None:
     """The period of n steps that starts at step `first`, or None if the values do not fit it."""
     is_nth = np.arange(len(values)) % n == first
     late, usual = float(np.median(values[is_nth])), float(np.median(values[~is_nth]))
@@ -141,6 +142,6 @@ def _period(values: IntArray, n: int, first: int, least: int) -> Period | None:
     return Period(n, first, late, usual) if apart and steady else None
 
 
-def _ordinal(number: int) -> str:
+def _spell_ordinal(number: int) -> str:
     teens = 10 <= number % 100 <= 20
     return f"{number}{'th' if teens else {1: 'st', 2: 'nd', 3: 'rd'}.get(number % 10, 'th')}"

@@ -38,7 +38,7 @@ def _limit_cost(
 ) -> Finding | None:
     ranks = finding.payers or finding.ranks
     times = [
-        (view, min(ms, _most_ms(finding, view, control_ms)))
+        (view, min(ms, _find_most_ms(finding, view, control_ms)))
         for view in views
         if view.rank in ranks
         and (ms := RULES[finding.kind].time_ms(view, finding.cause)) is not None
@@ -50,7 +50,7 @@ def _limit_cost(
     return replace(finding, at_most_ms=float(np.mean([ms for _, ms in times])))
 
 
-def _most_ms(finding: Finding, view: View[Any], control_ms: float) -> float:
+def _find_most_ms(finding: Finding, view: View[Any], control_ms: float) -> float:
     """What a cause costs at most without the profiler: that step, and of it only the time in which
     the GPU idles if the cause is idle time. The profiler makes no operation of the GPU shorter.
     """

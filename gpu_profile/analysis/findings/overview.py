@@ -36,7 +36,7 @@ class StartUpFacts:
     def to_text(self) -> str:
         """For example "11.2 s on rank 1, of which 4.1 s loading CUDA libraries, 2.0 s …"."""
         parts = ", ".join(
-            f"{_time(value)} {self._name(name)}" for name, value in self.parts.items()
+            f"{_format_time(value)} {self._name(name)}" for name, value in self.parts.items()
         )
         return f"{self.seconds:.1f} s on rank {self.rank}" + (
             f", of which {parts}" if parts else ""
@@ -74,10 +74,10 @@ class StepFacts:
         return (
             f"{self.median:.2f} ms, median of {self.count} steps of rank {self.rank}, the slowest"
             f"{warm}; 5th to 95th percentile {self.low:.2f} to {self.high:.2f} ms, variation "
-            f"{self.variation:.1f} %; found by {self.source}{self._doubt()}"
+            f"{self.variation:.1f} %; found by {self.source}{self._tell_doubt()}"
         )
 
-    def _doubt(self) -> str:
+    def _tell_doubt(self) -> str:
         alike = f" ({100 * self.confidence:.0f} % of the steps are alike)"
         return alike if self.confidence < 1 else ""
 
@@ -133,15 +133,17 @@ def overview(
     DiagnosedReport.
     """
     if not views:
-        return Overview(step=_host_step(hosts), is_alone=[rank for rank, _ in hosts] == [0])
+        return Overview(
+            step=_describe_host_step(hosts), is_alone=[rank for rank, _ in hosts] == [0]
+        )
     stepping = [view for view in views if view.has_steps]
     # A process can use a second GPU only for copies; the steps on that GPU are empty.
     computing = [view for view in stepping if view.mean(view.common.kernel_count)] or stepping
-    slowest = max(computing, key=lambda view: float(np.median(_times(view))), default=None)
+    slowest = max(computing, key=lambda view: float(np.median(_list_times(view))), default=None)
     return Overview(
         start_up=_start_up(stepping),
-        step=_step(slowest) if slowest else None,
-        no_steps=tuple(_reasons([view for view in views if not view.has_steps])),
+        step=_describe_step(slowest) if slowest else None,
+        no_steps=tuple(_list_reasons([view for view in views if not view.has_steps])),
         is_alone=[view.rank for view in views] == [0],
         budget=find_budget(stepping),
         iterations=find_iteration_times(stepping, utc),
@@ -149,33 +151,33 @@ def overview(
     )
 
 
-def _times(view: RankView) -> list[float]:
+def _list_times(view: RankView) -> list[float]:
     steps = view.states.steps
     times = (steps.end - steps.start)[view.kept]
     return [float(time) / 1e6 for time in times] or [0.0]
 
 
-def _host_step(hosts: Sequence[tuple[int, Steps]]) -> StepFacts | None:
+def _describe_host_step(hosts: Sequence[tuple[int, Steps]]) -> StepFacts | None:
     drop = warm_up([steps for _, steps in hosts])
     times = [(rank, steps, (steps.end - steps.start)[drop:] / 1e6) for rank, steps in hosts]
     with_steps = [(rank, steps, ms.tolist()) for rank, steps, ms in times if len(ms)]
     if not with_steps:
         return None
     rank, steps, slowest = max(with_steps, key=lambda entry: float(np.median(entry[2])))
-    facts = _step_facts(rank, steps, slowest)
+    facts = _make_step_facts(rank, steps, slowest)
     return replace(facts, source=f"{facts.source}, by the host's clock")
 
 
-def _step(view: RankView) -> StepFacts:
+def _describe_step(view: RankView) -> StepFacts:
     steps = view.states.steps
-    facts = _step_facts(view.rank, steps, _times(view))
+    facts = _make_step_facts(view.rank, steps, _list_times(view))
     return replace(facts, source=facts.source + _tell_left_out(steps, view.first, view.behind))
 
 
 def _tell_left_out(steps: Steps, first: int, behind: int) -> str:
     """For example ", without 1 evaluation of 863 ms between the steps"."""
     free = steps.evaluated[first : behind - 1]
-    count, total = int(np.sum(free > 0)), _time(float(free.sum()) / 1e9)
+    count, total = int(np.sum(free > 0)), _format_time(float(free.sum()) / 1e9)
     what = f"1 evaluation of {total}" if count == 1 else f"{count} evaluations of {total} in all"
     left_out = f", without {what} between the steps" if count else ""
     return left_out + _tell_pauses(steps.unasked[first : behind - 1])
@@ -183,12 +185,12 @@ def _tell_left_out(steps: Steps, first: int, behind: int) -> str:
 
 def _tell_pauses(unasked: IntArray) -> str:
     """For example ", without 2 pauses of 1.2 s in all between requests"."""
-    count, total = int(np.sum(unasked > 0)), _time(float(unasked.sum()) / 1e9)
+    count, total = int(np.sum(unasked > 0)), _format_time(float(unasked.sum()) / 1e9)
     what = f"1 pause of {total}" if count == 1 else f"{count} pauses of {total} in all"
     return f", without {what} between requests" if count else ""
 
 
-def _step_facts(rank: int, steps: Steps, times: Sequence[float]) -> StepFacts:
+def _make_step_facts(rank: int, steps: Steps, times: Sequence[float]) -> StepFacts:
     low, middle, high = (float(value) for value in np.quantile(times, (0.05, 0.5, 0.95)))
     spread = 100 * float(np.std(times)) / max(float(np.mean(times)), 1e-9)
     left_out = len(steps) - len(times)
@@ -211,7 +213,7 @@ def _start_up(views: Sequence[RankView]) -> StartUpFacts | None:
     return StartUpFacts(rank, longest.length / 1e9, large_parts, *counts)
 
 
-def _reasons(views: Sequence[RankView]) -> Iterator[str]:
+def _list_reasons(views: Sequence[RankView]) -> Iterator[str]:
     by_reason: dict[str, list[int]] = {}
     for view in views:
         why = view.states.steps.why_none or "no range or repetition holds GPU work"
@@ -219,5 +221,5 @@ def _reasons(views: Sequence[RankView]) -> Iterator[str]:
     yield from (f"{format_ranks(ranks)}: {why}" for why, ranks in by_reason.items())
 
 
-def _time(seconds: float) -> str:
+def _format_time(seconds: float) -> str:
     return f"{seconds:.1f} s" if seconds >= 1 else f"{1e3 * seconds:.0f} ms"

@@ -45,7 +45,7 @@ def name_blocking_calls(activity: Activity) -> tuple[IntArray, tuple[str, ...]]:
     it".
     """
     rows = blocking_calls(activity).call
-    copies_by_call = _copies_made(activity)
+    copies_by_call = _find_copies(activity)
     copied = copies_by_call[rows]
     behind = np.where(
         copied == NOTHING, copies_by_call[_copy_before(activity, rows, copies_by_call)], NOTHING
@@ -61,7 +61,7 @@ def name_blocking_calls(activity: Activity) -> tuple[IntArray, tuple[str, ...]]:
     return (place[codes] if len(codes) else codes), unique
 
 
-def _copies_made(activity: Activity) -> NDArray[np.int8]:
+def _find_copies(activity: Activity) -> NDArray[np.int8]:
     """What each call copies. The extra last cell is NOTHING, for index NO_CALL (-1)."""
     ops = activity.ops
     copies = (ops.kind == COPY) & (ops.call != NO_CALL)

@@ -73,7 +73,7 @@ def _find_caller(stack: Stack) -> Frame | None:
 def _find_task(stack: Stack) -> tuple[EventLoop | None, Stack]:
     """The innermost event loop of a stack and the frames of its task, () while it waits."""
     for place in range(len(stack) - 1, -1, -1):
-        loop = _loop_of(stack[place])
+        loop = _find_loop(stack[place])
         if loop is not None:
             inside = stack[place + 1 :]
             runs = any(frame.of_user or frame.file.endswith(loop.task) for frame in inside)
@@ -81,7 +81,7 @@ def _find_task(stack: Stack) -> tuple[EventLoop | None, Stack]:
     return None, ()
 
 
-def _loop_of(frame: Frame) -> EventLoop | None:
+def _find_loop(frame: Frame) -> EventLoop | None:
     return next(
         (
             loop

@@ -59,12 +59,12 @@ NO_STACKS = HostStacks("", _NONE, _NONE, _NONE, ())
 @once_each
 def load_stacks(database: Database) -> tuple[HostStacks, ...]:
     """The stacks of a report; Python's come first, because they name the user's own functions."""
-    python = _python_stacks(database) or _indexed("Python", list_samples(database))
-    kinds = (python, _cpu_stacks(database))
+    python = _load_python_stacks(database) or _index_samples("Python", list_samples(database))
+    kinds = (python, _load_cpu_stacks(database))
     return tuple(stacks for stacks in kinds if stacks)
 
 
-def _python_stacks(database: Database) -> HostStacks | None:
+def _load_python_stacks(database: Database) -> HostStacks | None:
     columns = integer_or_none("schemaId"), text("name")
     names = read_records(database, "NVTX_PAYLOAD_SCHEMAS", *columns)
     schemas = {schema for schema, name in names if name == PYTHON_SCHEMA}
@@ -76,20 +76,22 @@ def _python_stacks(database: Database) -> HostStacks | None:
     # A waiting thread gives the same bytes in every sample, so each distinct payload is decoded
     # once.
     payloads = {payload for *_, payload in rows if payload}
-    frames = {payload: _frames_of(payload, schemas) for payload in payloads}
+    frames = {payload: _parse_frames(payload, schemas) for payload in payloads}
     stacks = [
         (start, thread, frames[payload])
         for start, thread, payload in rows
         if payload and frames[payload]
     ]
     by_frames = _name_frames(database, {frames for *_, frames in stacks})
-    return _indexed("Python", [(time, thread, by_frames[raw]) for time, thread, raw in stacks])
+    return _index_samples(
+        "Python", [(time, thread, by_frames[raw]) for time, thread, raw in stacks]
+    )
 
 
 RawStack = tuple[tuple[int, int, int], ...]
 
 
-def _frames_of(payload: bytes, schemas: Container[int | None]) -> RawStack:
+def _parse_frames(payload: bytes, schemas: Container[int | None]) -> RawStack:
     """(function, file, line) from innermost to outermost; empty for a payload of another schema."""
     if len(payload) < _HEADER.size + SAMPLE.size:
         return ()
@@ -118,7 +120,7 @@ def _name_frames(database: Database, stacks: set[RawStack]) -> dict[RawStack, St
     return {stack: tuple(frames[frame] for frame in reversed(stack)) for stack in stacks}
 
 
-def _cpu_stacks(database: Database) -> HostStacks | None:
+def _load_cpu_stacks(database: Database) -> HostStacks | None:
     """C/C++ stacks of the threads that call CUDA; a data loader's workers can have many more
     samples.
     """
@@ -131,9 +133,9 @@ def _cpu_stacks(database: Database) -> HostStacks | None:
     rows = {name: values[has_caller] for name, values in rows.items()}
     has_sample = np.isin(chains["id"], rows["id"])
     chains = {name: values[has_sample] for name, values in chains.items()}
-    stacks = _raw_chains(chains)
-    frames = _cpu_frames(database, chains)
-    by_frames = {raw: _cpu_stack(raw, frames) for raw in set(stacks.values())}
+    stacks = _load_chains(chains)
+    frames = _make_frames(database, chains)
+    by_frames = {raw: _make_stack(raw, frames) for raw in set(stacks.values())}
     samples = [
         (start, thread, by_frames[stacks[number]])
         for number, start, thread in zip(
@@ -141,13 +143,13 @@ def _cpu_stacks(database: Database) -> HostStacks | None:
         )
         if number in stacks and by_frames[stacks[number]]
     ]
-    return _indexed("CPU", samples)
+    return _index_samples("CPU", samples)
 
 
 Chain = tuple[tuple[int, int], ...]
 
 
-def _raw_chains(chains: dict[str, IntArray]) -> dict[int, Chain]:
+def _load_chains(chains: dict[str, IntArray]) -> dict[int, Chain]:
     """(symbol, module) from outermost to innermost, by the sample's id."""
     order = np.lexsort((-chains["stackDepth"], chains["id"]))
     ids = chains["id"][order]
@@ -161,14 +163,14 @@ def _raw_chains(chains: dict[str, IntArray]) -> dict[int, Chain]:
     }
 
 
-def _cpu_frames(database: Database, chains: dict[str, IntArray]) -> dict[tuple[int, int], Frame]:
+def _make_frames(database: Database, chains: dict[str, IntArray]) -> dict[tuple[int, int], Frame]:
     names = database.names(np.r_[chains["symbol"], chains["module"]])
     pairs = set(zip(chains["symbol"].tolist(), chains["module"].tolist(), strict=True))
     texts = {key: make_printable(name) for key, name in names.items()}
-    return {pair: _cpu_frame(texts[pair[0]], texts[pair[1]]) for pair in pairs}
+    return {pair: _make_frame(texts[pair[0]], texts[pair[1]]) for pair in pairs}
 
 
-def _cpu_frame(symbol: str, module: str) -> Frame:
+def _make_frame(symbol: str, module: str) -> Frame:
     """A C/C++ frame. An unresolved address is named by its module: `[libcuda.so.1]`."""
     name = module.rpartition("/")[2]
     if _UNRESOLVED.match(symbol):
@@ -176,7 +178,7 @@ def _cpu_frame(symbol: str, module: str) -> Frame:
     return Frame(symbol.partition("(")[0] or symbol, module)
 
 
-def _cpu_stack(raw: Chain, frames: dict[tuple[int, int], Frame]) -> Stack:
+def _make_stack(raw: Chain, frames: dict[tuple[int, int], Frame]) -> Stack:
     """The stack without unknown frames; of equal consecutive frames (an interpreter's loop) only
     one.
     """
@@ -186,7 +188,7 @@ def _cpu_stack(raw: Chain, frames: dict[tuple[int, int], Frame]) -> Stack:
     )
 
 
-def _indexed(kind: str, samples: Sequence[tuple[int, int, Stack]]) -> HostStacks | None:
+def _index_samples(kind: str, samples: Sequence[tuple[int, int, Stack]]) -> HostStacks | None:
     if not samples:
         return None
     ordered = sorted(samples, key=lambda sample: sample[:2])

@@ -90,7 +90,7 @@ class HostWork:
         evidence = self._list_interruptions()
         if self.samples >= FEWEST_SAMPLES:
             evidence += [
-                self._function_line(name, count)
+                self._describe_function(name, count)
                 for place, (name, count) in enumerate(self.functions)
                 if place == 0 or count >= _SHOWN_SHARE * self.samples
             ]
@@ -131,7 +131,7 @@ class HostWork:
             if ns >= _SHOWN_INTERRUPTION * self.idle
         ]
 
-    def _function_line(self, name: str, count: int) -> str:
+    def _describe_function(self, name: str, count: int) -> str:
         """For example "38.00 ms a step in collate (data.py:41): 58 % of 120 Python samples"."""
         share = count / self.samples
         idle = self.idle - sum(self.interruptions.values())
@@ -173,7 +173,7 @@ def host_work(activity: Activity, record: HostRecord) -> dict[int, HostWork]:
                 for ends in _before_copies(activity, gaps)
             )
             times = gaps.start[chosen], gaps.end[chosen], thread[chosen]
-            work = _work(*times, record)
+            work = _make_work(*times, record)
             time_by_cause[cause] = replace(work, to_device=to_device, to_host=to_host)
     steps = max(1, int(np.sum(find_steps(activity).start >= first)))
     return {cause: replace(work, steps=steps) for cause, work in time_by_cause.items()}
@@ -188,7 +188,7 @@ def _in_blocking_calls(activity: Activity, record: HostRecord) -> HostWork:
     rows = rows[np.argsort(calls.start[rows], kind="stable")]
     thread = activity.calls.thread_of(calls.call[rows])
     without_waits = replace(record, waits=NO_WAITS)
-    return _work(calls.start[rows], calls.end[rows], thread, without_waits)
+    return _make_work(calls.start[rows], calls.end[rows], thread, without_waits)
 
 
 def _before_copies(activity: Activity, gaps: Gaps) -> tuple[Flags, Flags]:
@@ -204,7 +204,7 @@ def _before_copies(activity: Activity, gaps: Gaps) -> tuple[Flags, Flags]:
     return is_input & ~is_result[last], is_result[gaps.next_op]
 
 
-def _work(start: IntArray, end: IntArray, owner: IntArray, record: HostRecord) -> HostWork:
+def _make_work(start: IntArray, end: IntArray, owner: IntArray, record: HostRecord) -> HostWork:
     """HostWork of these spans of time, sorted by start, each on the thread `owner`."""
     stacks = record.stacks
     inside = _leave_out(stacks, samples_in(stacks, start, end, owner), record)

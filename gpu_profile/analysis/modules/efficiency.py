@@ -93,14 +93,14 @@ def measure_flops(activity: Activity) -> RankFlops | None:
         tuple(_list_sums(activity, calls, np.where(steady, np.maximum(calls.flops, 0), 0))),
         _sum_module_times(activity),
         _sum_class_times(activity),
-        int(activity.ops.duration[_steady_compute(activity)].sum()),
+        int(activity.ops.duration[_find_steady_compute(activity)].sum()),
         _sum_unknown(activity, calls),
     )
 
 
 def _sum_unknown(activity: Activity, calls: FlopCalls) -> int:
     """ns of compute kernels that multiply matrices for no call of known FLOPs."""
-    rows = np.setdiff1d(_steady_compute(activity), calls.counted)
+    rows = np.setdiff1d(_find_steady_compute(activity), calls.counted)
     return int(activity.ops.duration[rows[multiplies(activity, rows)]].sum())
 
 
@@ -124,7 +124,7 @@ def _list_sums(activity: Activity, calls: FlopCalls, flops: IntArray) -> Iterato
 
 def _sum_module_times(activity: Activity) -> dict[Module, int]:
     """ns of compute kernels by module; NO_MODULE for the others."""
-    rows, owners = _steady_compute(activity), find_op_owners(activity)
+    rows, owners = _find_steady_compute(activity), find_op_owners(activity)
     duration = activity.ops.duration[rows]
     if owners is None:
         return {NO_MODULE: int(duration.sum())}
@@ -138,7 +138,7 @@ def _sum_module_times(activity: Activity) -> dict[Module, int]:
 
 def _sum_class_times(activity: Activity) -> dict[str, int]:
     """ns of compute kernels by class of kernel."""
-    rows = _steady_compute(activity)
+    rows = _find_steady_compute(activity)
     codes, names = encode_column(activity.ops.full_name[rows])
     times = np.zeros(len(names), np.int64)
     np.add.at(times, codes, activity.ops.duration[rows])
@@ -148,6 +148,6 @@ def _sum_class_times(activity: Activity) -> dict[str, int]:
     return dict(sums)
 
 
-def _steady_compute(activity: Activity) -> IntArray:
+def _find_steady_compute(activity: Activity) -> IntArray:
     rows = find_steady_kernels(activity)
     return np.asarray(rows[activity.ops.kind[rows] == COMPUTE])

@@ -73,11 +73,13 @@ def find_op_owners(activity: Activity) -> Owners | None:
     if marks is None:
         return None
     book = _Book()
-    of_name = np.array([book.code(_owner_of(mark)) for mark in marks.by_name], np.int64)
-    mark_code = np.append(of_name, book.code(_unattributed(NO_PHASE)))  # NO_RANGE (-1): the last
+    of_name = np.array([book.code(_make_owner(mark)) for mark in marks.by_name], np.int64)
+    mark_code = np.append(
+        of_name, book.code(_make_unattributed(NO_PHASE))
+    )  # NO_RANGE (-1): the last
     every = np.arange(len(activity.ops.call))
     codes = mark_code[_name_of_ranges(marks, activity.launcher_of(every), activity.launched)]
-    codes[activity.ops.call == NO_CALL] = book.code(_unattributed(NO_LAUNCH))
+    codes[activity.ops.call == NO_CALL] = book.code(_make_unattributed(NO_LAUNCH))
     _set_graph_owners(activity, marks, mark_code, codes, book)
     _set_collectives(activity, marks, codes, book)
     return Owners(book.owners, codes)
@@ -92,8 +94,8 @@ def find_owners_at(activity: Activity, thread: IntArray, time: IntArray) -> Owne
     if marks is None:
         return None
     book = _Book()
-    of_name = np.array([book.code(_owner_of(mark)) for mark in marks.by_name], np.int64)
-    mark_code = np.append(of_name, book.code(_unattributed(NO_PHASE)))
+    of_name = np.array([book.code(_make_owner(mark)) for mark in marks.by_name], np.int64)
+    mark_code = np.append(of_name, book.code(_make_unattributed(NO_PHASE)))
     return Owners(book.owners, mark_code[_name_of_ranges(marks, thread, time)])
 
 
@@ -111,15 +113,15 @@ class _Book:
         return tuple(self._codes)
 
 
-def _owner_of(mark: Mark) -> Owner:
+def _make_owner(mark: Mark) -> Owner:
     if mark.phase == OPTIMIZER:
         return Owner(OPTIMIZER, mark.module)
     if mark.module.name:
         return Owner(mark.phase, mark.module)
-    return _unattributed(mark.phase or NO_PHASE)
+    return _make_unattributed(mark.phase or NO_PHASE)
 
 
-def _unattributed(where: str) -> Owner:
+def _make_unattributed(where: str) -> Owner:
     return Owner(UNATTRIBUTED, Module(f"({where})", UNATTRIBUTED))
 
 
@@ -151,7 +153,7 @@ def _set_graph_owners(
     replayed = np.flatnonzero(activity.ops.graph_node != NO_NODE)
     if not len(replayed):
         return
-    graph = book.code(_unattributed(GRAPH))
+    graph = book.code(_make_unattributed(GRAPH))
     owned = np.array([owner.work != UNATTRIBUTED for owner in book.owners], bool)
     codes[replayed] = np.where(owned[codes[replayed]], codes[replayed], graph)
     captures = activity.captures

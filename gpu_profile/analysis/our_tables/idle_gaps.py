@@ -54,7 +54,7 @@ def _build_rows(activity: Activity, offset_ns: int) -> list[Row]:
     span = activity.ops.end.max() - int(activity.ops.start[0])
     place, places = find_gap_places(activity)
     codes, combinations = encode_rows(
-        gaps.cause.astype(np.int64), place, _next_calls(activity, gaps)
+        gaps.cause.astype(np.int64), place, _find_next_calls(activity, gaps)
     )
     length, rows = gaps.end - gaps.start, list[Row]()
     # A stable sort of 16-bit integers takes linear time.
@@ -72,7 +72,7 @@ def _build_rows(activity: Activity, offset_ns: int) -> list[Row]:
     return rows
 
 
-def _next_calls(activity: Activity, gaps: Gaps) -> IntArray:
+def _find_next_calls(activity: Activity, gaps: Gaps) -> IntArray:
     """The id of the name of the call that ended each gap, or NO_CALL."""
     call = activity.ops.call[gaps.next_op]
     if not len(activity.calls.name):

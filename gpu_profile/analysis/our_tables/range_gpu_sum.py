@@ -119,13 +119,13 @@ def _find_edges(activity: Activity, owner: IntArray, outer: IntArray) -> tuple[I
     last = np.full(len(outer) + 1, NEVER)
     first[owner[::-1]] = ops.start[::-1]  # written in reverse, so the earliest start stays
     np.maximum.at(last, owner, ops.end[:])
-    for rows in _inner_first(outer):
+    for rows in _list_inner_first(outer):
         np.minimum.at(first, outer[rows], first[rows])
         np.maximum.at(last, outer[rows], last[rows])
     return first[:-1], last[:-1]
 
 
-def _inner_first(outer: IntArray) -> Iterator[IntArray]:
+def _list_inner_first(outer: IntArray) -> Iterator[IntArray]:
     """Yield the rows of the ranges that have an outer range, level by level, the deepest first."""
     depth, around = np.zeros(len(outer), np.int64), outer
     while np.any(around != NO_RANGE):

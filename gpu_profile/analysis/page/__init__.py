@@ -115,9 +115,9 @@ def write_page(
     read = [_pick_parts(analyses, answer) for answer in answers if isinstance(answer, Partials)]
     parts = [join_facts(part.findings, part.rules, part.graphs, part.states) for part in read]
     replay, judged = _start_judging(parts, clock_error_ns, control, ahead)
-    tables, refused = _tables(sources, analyses, answers, notify)
+    tables, refused = _make_tables(sources, analyses, answers, notify)
     windows = next((source.scope.edges for source in sources if source.scope.edges), ())
-    data = _page_data(read, tables, clock_error_ns, replay, redactor, windows)
+    data = _make_page_data(read, tables, clock_error_ns, replay, redactor, windows)
     diagnosis = judged().with_cost(cost)
     tell_findings(diagnosis)
     facts = {**(known or {}), **data.facts}
@@ -169,7 +169,7 @@ def _start_judging(
     return replay, ForkedCopy(judge).result if processes > 1 and parts and CAN_FORK else judge
 
 
-def _page_data(
+def _make_page_data(
     read: Sequence[_Parts],
     tables: Mapping[str, Table],
     clock_error_ns: int,
@@ -198,7 +198,7 @@ def _page_data(
     )
 
 
-def _tables(
+def _make_tables(
     sources: Sequence[ReportSource],
     analyses: Sequence[Analysis],
     answers: Sequence[Answer],

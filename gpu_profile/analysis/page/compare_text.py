@@ -112,7 +112,7 @@ def _list_bars(side: ComparedSide) -> list[tuple[int, Bar]]:
 
 def _render_steps(sides: Sequence[ComparedSide]) -> str:
     """A line a side: the slowest rank of each step."""
-    lines = [(side.name, series) for side in sides if len(series := _slowest(side)) > 1]
+    lines = [(side.name, series) for side in sides if len(series := _find_slowest(side)) > 1]
     if not lines:
         return ""
     dropped = max(
@@ -127,7 +127,7 @@ def _render_steps(sides: Sequence[ComparedSide]) -> str:
     return render_section("steps", "Steps", "Step N of one run beside step N of the other.", chart)
 
 
-def _slowest(side: ComparedSide) -> np.ndarray:
+def _find_slowest(side: ComparedSide) -> np.ndarray:
     times = [(rank.steps_end - rank.steps_start) / 1e6 for rank in side.ranks]
     count = min(map(len, times), default=0)
     return np.stack([series[:count] for series in times]).max(axis=0) if count else np.empty(0)

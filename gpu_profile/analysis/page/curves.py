@@ -21,13 +21,15 @@ class Curve:
 
 def curves(lines: Sequence[Curve], unit: str, low: float, high: float = 0.0) -> str:
     """A chart from `low` to the largest value, or to `high` if that is not 0."""
-    levels = [tick for tick in ticks(low, high or _most(lines)) if tick <= (high or np.inf)]
-    top = max(levels[-1], high or _most(lines) * 1.001)
+    levels = [tick for tick in ticks(low, high or _find_most(lines)) if tick <= (high or np.inf)]
+    top = max(levels[-1], high or _find_most(lines) * 1.001)
     first = min(float(line.time[0]) for line in lines)
     last = max(max(float(line.time[-1]) for line in lines), first + 1e-9)
     drawn = "".join(
-        f'<polyline class="line s{index % 8}" points="{_points(line, first, last, low, top)}"/>'
-        for index, line in enumerate(lines)
+        f'<polyline class="line s{index % 8}" points="{points}"/>'
+        for index, points in enumerate(
+            _format_points(line, first, last, low, top) for line in lines
+        )
     )
     heights = {tick: 100 * (top - tick) / (top - low) for tick in levels}
     grid = "".join(
@@ -52,11 +54,11 @@ def curves(lines: Sequence[Curve], unit: str, low: float, high: float = 0.0) -> 
     )
 
 
-def _most(lines: Sequence[Curve]) -> float:
+def _find_most(lines: Sequence[Curve]) -> float:
     return max(float(line.value.max()) for line in lines) or 1.0
 
 
-def _points(line: Curve, first: float, last: float, low: float, top: float) -> str:
+def _format_points(line: Curve, first: float, last: float, low: float, top: float) -> str:
     x = 1000 * (line.time - first) / (last - first)
     y = 300 * (top - line.value) / (top - low)
     return " ".join(f"{a:.1f},{b:.1f}" for a, b in zip(x.tolist(), y.tolist(), strict=True))

@@ -79,7 +79,7 @@ def draw_stacks(activity: Activity, stacks: Sequence[HostStacks], offset: int) -
     samples of Python, of the pauses in which the host launched nothing and the GPU idled.
     """
     python = next((sampled for sampled in stacks if sampled.kind == "Python"), None)
-    found = _stretches(activity, python) if python else None
+    found = _find_stretches(activity, python) if python else None
     if found is None:
         gaps = find_gaps(activity).of(STALL)
         code = np.zeros(len(gaps.start), np.int64)
@@ -92,7 +92,7 @@ def draw_stacks(activity: Activity, stacks: Sequence[HostStacks], offset: int) -
     return marks, len(start) - len(rows)
 
 
-def _stretches(
+def _find_stretches(
     activity: Activity, stacks: HostStacks
 ) -> tuple[IntArray, IntArray, IntArray, tuple[str, ...]] | None:
     """(start, end, code, names): neighbouring samples with one function are one stretch.

@@ -61,13 +61,13 @@ def test_replay(graph: RunGraph) -> SelfTest:
     waits = nodes.call_end[blocks & has_source[nodes.call_end]]
     weights = Weights.of(graph)
     for kind in (starts, waits):
-        weights = weights.with_delay(kind, _usual_delay(graph.delay[kind]))
+        weights = weights.with_delay(kind, _find_usual_delay(graph.delay[kind]))
     recorded = measure_steps(graph, graph.time)
     errors = measure_steps(graph, simulate(graph, weights)) / recorded - 1
     return SelfTest(float(errors[np.argmax(np.abs(errors))]))
 
 
-def _usual_delay(delays: IntArray) -> int:
+def _find_usual_delay(delays: IntArray) -> int:
     """The mean (ns) of the delays that are usual on a GPU, or in this recording.
 
     Of two copies to the host that follow each other, one begins at once and the other one 4 us

@@ -145,7 +145,7 @@ def _copy_table(pair: sqlite3.Connection, table: str, options: ScrubOptions) -> 
         for name, kind, key in columns
     )
     pair.execute(f'CREATE TABLE main."{table}" ({declared})')
-    texts = _text_columns(pair, table, [name for name, _, _ in columns])
+    texts = _find_text_columns(pair, table, [name for name, _, _ in columns])
     values = ", ".join(
         _make_expression(table, name) if name in texts else f'"{name}"' for name, _, _ in columns
     )
@@ -155,7 +155,7 @@ def _copy_table(pair: sqlite3.Connection, table: str, options: ScrubOptions) -> 
     return pair.execute(query).rowcount
 
 
-def _text_columns(pair: sqlite3.Connection, table: str, names: list[str]) -> set[str]:
+def _find_text_columns(pair: sqlite3.Connection, table: str, names: list[str]) -> set[str]:
     """The columns that hold text or blobs. Their declared type is no proof: SQLite stores any type
     in any column (https://www.sqlite.org/datatype3.html).
     """

@@ -30,7 +30,7 @@ def collect_strings(pair: sqlite3.Connection, columns: Columns, options: ScrubOp
                 query = f'SELECT DISTINCT "{name}" & {_PROCESS_MASK} FROM source."{table}"'
                 pair.execute(f'INSERT OR IGNORE INTO temp.own {query} WHERE "{name}" NOTNULL')
     for table, names in columns.items():
-        for name in sorted(_string_columns(pair, table) & names):
+        for name in sorted(_find_string_columns(pair, table) & names):
             rows = f'FROM source."{table}"{make_condition(table, options, names)}'
             pair.execute(f'INSERT OR IGNORE INTO temp.kept SELECT DISTINCT "{name}" {rows}')
     for table in OUTPUT_TABLES:
@@ -47,7 +47,7 @@ def make_condition(table: str, options: ScrubOptions, columns: set[str]) -> str:
     return f' WHERE "{column}" & {_PROCESS_MASK} IN (SELECT id FROM temp.own)'
 
 
-def _string_columns(pair: sqlite3.Connection, table: str) -> frozenset[str]:
+def _find_string_columns(pair: sqlite3.Connection, table: str) -> frozenset[str]:
     query = "SELECT sql FROM source.sqlite_master WHERE type = 'table' AND name = ?"
     (sql,) = pair.execute(query, (table,)).fetchone()
     return _KNOWN | frozenset(map(str, _REFERS.findall(str(sql))))

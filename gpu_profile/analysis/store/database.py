@@ -156,7 +156,7 @@ class Database(Closing):
         whose column holds one of the values. `sort=False` keeps the file's order, which is enough
         for sums.
         """
-        present = self._present(table, columns)
+        present = self._find_present(table, columns)
         arrays = self._integers(table, present, only or {}) if present else []
         loaded = dict(zip(present, arrays, strict=True))
         result = fill_columns(columns, loaded, len(arrays[0]) if arrays else 0)
@@ -166,7 +166,7 @@ class Database(Closing):
         self, table: str, *columns: str, only: Mapping[str, Iterable[int]] | None = None
     ) -> Generator[Columns, None, None]:
         """load(..., sort=False) in parts, to save memory in sums over large tables."""
-        present = self._present(table, columns)
+        present = self._find_present(table, columns)
         if not present or self._kept.get(table):
             rows = self.load(table, *columns, only=only, sort=False)
             count = len(next(iter(rows.values())))
@@ -183,7 +183,7 @@ class Database(Closing):
 
         It runs in several threads, and saves the memory of what it makes narrow or leaves out.
         """
-        present = self._present(table, columns)
+        present = self._find_present(table, columns)
         if not present or self._kept.get(table):
             return convert(self.load(table, *columns, sort=False))
         return gather_columns(self._store, table, columns, present, convert)
@@ -228,7 +228,7 @@ class Database(Closing):
         self, table: str, *columns: str, only: Mapping[str, Iterable[int]] | None = None
     ) -> list[tuple[Value, ...]]:
         """Cells of any type, for small tables, in the file's order; an absent `name?` is None."""
-        present = self._present(table, columns)
+        present = self._find_present(table, columns)
         if not present:
             return []
         rows = self._store.rows(table, present, only or {})
@@ -270,7 +270,7 @@ class Database(Closing):
         columns, refuse = (integer("id"), text("value")), refuse_cells(self.path, "StringIds")
         return dict(convert_rows(rows, columns, refuse))
 
-    def _present(self, table: str, columns: Sequence[str]) -> list[str]:
+    def _find_present(self, table: str, columns: Sequence[str]) -> list[str]:
         """The columns that exist; empty for an absent table. Raises ReportError as load() does."""
         if not self.has(table):
             return []

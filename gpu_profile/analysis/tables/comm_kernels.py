@@ -108,7 +108,7 @@ def comm_kernel(name: str) -> CommKernel | None:
     function = function_name(name)
     for family, pattern in _FAMILIES:
         if pattern.match(function):
-            return CommKernel(family, _kind(family, function))
+            return CommKernel(family, _find_kind(family, function))
     return None
 
 
@@ -118,7 +118,7 @@ def comm_kind(name: str) -> str:
     return kernel.kind if kernel else OTHER
 
 
-def _kind(family: str, function: str) -> str:
+def _find_kind(family: str, function: str) -> str:
     """The kind, from the function's own name first: in trtllm_allreduce_fusion::moe_dispatch only
     the namespace says all-reduce.
     """
@@ -138,12 +138,12 @@ def function_name(name: str) -> str:
     "void a::<unnamed>::b<(int)4>(float *)" is "a::b"; the mangled "_ZN12_GLOBAL__N_11fEv" is "f".
     """
     if name.startswith("_Z"):
-        return "::".join(part for part in _mangled_parts(name) if "_GLOBAL__N_" not in part)
+        return "::".join(part for part in _split_mangled(name) if "_GLOBAL__N_" not in part)
     head = re.split(r"[<(]", _ANONYMOUS.sub("", name), maxsplit=1)[0].split()
     return head[-1] if head else ""
 
 
-def _mangled_parts(name: str) -> Iterator[str]:
+def _split_mangled(name: str) -> Iterator[str]:
     """Yield the identifiers at the start of an Itanium-mangled name, each of which follows its
     length.
     """

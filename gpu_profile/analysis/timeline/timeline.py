@@ -112,7 +112,7 @@ def _load(database: Database, scope: Scope) -> _Loaded:
     ranks = activities_of(database, scope)
     on_host = [] if ranks else list(host_ranges_of(database, scope))
     replay = collect_replay(database, scope)
-    return _Loaded(ranks, on_host, gpu_metrics(database), _thread_names(database), replay)
+    return _Loaded(ranks, on_host, gpu_metrics(database), _load_thread_names(database), replay)
 
 
 def _write_path(trace: TraceWriter, path: Sequence[Stretch], redactor: Redactor) -> None:
@@ -144,14 +144,14 @@ class _Report:
         for activity in self._loaded.ranks:
             by_process.setdefault(activity.process, []).append(activity)
         for number, group in enumerate(by_process.values()):
-            yield from self._process(group, (flow_base + number + 1) << 40)
-        yield from starmap(self._host, self._loaded.on_host)
+            yield from self._write_process(group, (flow_base + number + 1) << 40)
+        yield from starmap(self._write_host, self._loaded.on_host)
         if self._loaded.metrics:
             group_track = self._trace.process("GPU metrics")
             for series in self._loaded.metrics:
                 self._counter(group_track, series)
 
-    def _process(self, group: list[Activity], flow_base: int) -> Iterator[tuple[Cell, ...]]:
+    def _write_process(self, group: list[Activity], flow_base: int) -> Iterator[tuple[Cell, ...]]:
         """Write all devices of one process, its calls and ranges with the first device."""
         linked = np.zeros(len(group[0].calls.start), bool)
         flows = [list_flows(activity, flow_base, linked) for activity in group]
@@ -176,7 +176,7 @@ class _Report:
                 *(count.tracks, count.slices, count.flows, count.values),
             )
 
-    def _host(self, rank: int, ranges: Ranges) -> tuple[Cell, ...]:
+    def _write_host(self, rank: int, ranges: Ranges) -> tuple[Cell, ...]:
         count, parent = _Count(), self._trace.process(f"rank {rank}")
         for slices in self._ranges(ranges, 0):
             self._slices(parent, slices, {}, count)
@@ -259,7 +259,7 @@ class _Report:
         return f"{self._redactor.text(name)} {number}" if name else f"thread {number}"
 
 
-def _thread_names(database: Database) -> dict[int, str]:
+def _load_thread_names(database: Database) -> dict[int, str]:
     columns = integer_or_none("globalTid"), integer_or_none("nameId")
     rows = read_records(database, "ThreadNames", *columns)
     names = database.names(np.array([name for _, name in rows if name], np.int64))

@@ -88,7 +88,7 @@ class Transfer:
         listed = yield self.place.run("sh", "-c", f"test ! -e {source} || {{ {names}; }}")
         if listed.returncode:
             raise self._not_fetched(listed, directory, again)
-        names_there = _names_in(
+        names_there = _parse_names(
             parse_answer(listed, f"listing {directory}") if listed.stdout else []
         )
         if not names_there:
@@ -161,7 +161,7 @@ def _list_excludes(source: Path, top: str) -> tuple[str, ...]:
     return (*_NOT_SYNCED, f"--exclude={top}venv") if is_environment else _NOT_SYNCED
 
 
-def _names_in(listed: object) -> list[str]:
+def _parse_names(listed: object) -> list[str]:
     """Return relative names without `..`, to ask rsync for.
 
     The list comes from the other machine; job.py checks the files' names again.

@@ -138,7 +138,7 @@ class DockerLauncher(LauncherDefaults):
         return ask_command(ask, f"--carry brings another nsys to {self.image}")
 
     def submit(self, job: Job, plan: NsysPlan) -> Steps[str]:
-        folder = self._reports(job).source
+        folder = self._mount_reports(job).source
         if folder.name in _FOLDERS:
             made = yield make_command("mkdir", "-m", "1777", str(folder))
             job_directory.check_agent_result(made, f"making a folder for {job.name}")
@@ -171,7 +171,7 @@ class DockerLauncher(LauncherDefaults):
         """Return what docker compose reads after the user's file; "" without a service."""
         if self.service is None:
             return ""
-        reports = self._reports(job)
+        reports = self._mount_reports(job)
         return self.service.make_override(job, plan, reports, container.RUN_LABEL)
 
     def check_job(self, job: Job, plan: NsysPlan) -> Steps[None]:
@@ -197,7 +197,7 @@ class DockerLauncher(LauncherDefaults):
             *(ENGINE, "run", "--detach", "--pull=never", f"--name={job.name}"),
             f"--label={container.RUN_LABEL}={job.name}",
             *name,
-            *(container.mount_option(mount) for mount in (self._reports(job), *job.mounts)),
+            *(container.mount_option(mount) for mount in (self._mount_reports(job), *job.mounts)),
             *(f"--env={name}" for name in sorted(job.env)),
             *container.gpu_options(job.resources.gpus_per_node),
             *rights,
@@ -264,7 +264,7 @@ class DockerLauncher(LauncherDefaults):
         if self.owner and not (yield from container.is_rootless()):
             # A link that the job made could lead to a file of root's.
             words = ("chown", "--recursive", "--no-dereference", self.owner, str(to))
-            chown_result = yield from engine_answers.ask_patiently(self._tool_in(to, *words))
+            chown_result = yield from engine_answers.ask_patiently(self._call_tool(to, *words))
             engine_answers.check_engine_result(chown_result, f"giving {to} to {self.owner}")
         for folder in (to / name for name in _FOLDERS if (to / name).is_dir()):
             take = self.agent.call("job.py", "take", str(folder), str(to))
@@ -274,7 +274,7 @@ class DockerLauncher(LauncherDefaults):
         argv = nsys_export.export_command(("nsys",), report, output).argv
         if self.owner:
             argv = ("sh", "-c", _WITH_OWNER, "sh", str(report), str(output), *argv)
-        return self._tool_in(report.parent, *argv)
+        return self._call_tool(report.parent, *argv)
 
     def cleanup(self, job_id: str) -> Steps[None]:
         yield from self._require_started(job_id)
@@ -282,13 +282,13 @@ class DockerLauncher(LauncherDefaults):
         removed = yield from engine_answers.ask_patiently(remove)
         engine_answers.check_engine_result(removed, f"removing {job_id}")
 
-    def _reports(self, job: Job) -> Mount:
+    def _mount_reports(self, job: Job) -> Mount:
         """Mount the job's run directory only. REPORT_DIR itself may be a directory such as /tmp."""
         folder = _CARRIED if job.carrier and not job.is_by_torch else _PLAIN
         place = f"{job.name}/{folder}" if job.carrier or self.service else job.name
         return Mount(source=self.report_dir / place, target=_inside(job))
 
-    def _tool_in(self, directory: Path, *argv: str) -> Command:
+    def _call_tool(self, directory: Path, *argv: str) -> Command:
         """Return the call of a program of the job's image, or of ours where that was carried to."""
         is_carried = (directory / _CARRIED).is_dir()
         image = self.carrier_image if is_carried and self.carrier_image else self.image

@@ -107,13 +107,13 @@ class SlurmCluster:
 
         Raises the error that sbatch's message means.
         """
-        result = yield self._sbatch(path, env)
+        result = yield self._make_sbatch(path, env)
         if result.returncode:
-            raise self._refusal(result)
+            raise self._explain_refusal(result)
         # --parsable prints `1234`, or `1234;cluster` where there are several clusters.
         return result.stdout.strip().partition(";")[0]
 
-    def _sbatch(self, path: str, env: Mapping[str, str]) -> Command:
+    def _make_sbatch(self, path: str, env: Mapping[str, str]) -> Command:
         """Return the sbatch command.
 
         Job variables reach it by the environment, never by file or argv.
@@ -125,7 +125,7 @@ class SlurmCluster:
         lines = [*exports, f"exec sbatch --parsable {shlex.quote(path)}", ""]
         return self.place.shell("bash -l", stdin="\n".join(lines))
 
-    def _refusal(self, result: Result) -> Exception:
+    def _explain_refusal(self, result: Result) -> Exception:
         """Return the error for a failed sbatch: its own last message, otherwise ssh's."""
         messages = [line for line in result.stderr.splitlines() if line.startswith("sbatch: ")]
         if not messages and self.place.host:

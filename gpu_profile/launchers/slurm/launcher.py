@@ -173,7 +173,7 @@ class SlurmLauncher(Scripted):
         place, directory = self.cluster.place, f"{self.directory}/{job.name}"
         archive = self.report_dir / job.name / ".sent.tar"
         files = self._render_files(job, plan, directory)
-        yield from self._transfer().send_agent(directory, archive, shared=True)
+        yield from self._make_transfer().send_agent(directory, archive, shared=True)
         yield self.agent.call("job.py", "discard", str(archive))
         if job.carrier:
             yield place.run("ln", "-s", "--", job.carrier.directory, f"{directory}/{_CARRIER}")
@@ -246,7 +246,7 @@ class SlurmLauncher(Scripted):
     def fetch(self, job_id: str, to: Path) -> Steps[None]:
         again = f"`invoke fetch --job slurm://{job_id}` goes on"
         directory = yield from self._link.find_directory(job_id)
-        yield from self._transfer().fetch(directory, to, again)
+        yield from self._make_transfer().fetch(directory, to, again)
 
     def export(self, job_id: str, report: Path, output: Path) -> Command | None:
         words = shlex.join(("export", report.name, *self.nsys_flags()))
@@ -266,5 +266,5 @@ class SlurmLauncher(Scripted):
     def _link(self) -> JobLink:
         return JobLink(place=self.cluster.place, directory=self.directory, older=self.older)
 
-    def _transfer(self) -> Transfer:
+    def _make_transfer(self) -> Transfer:
         return Transfer(place=self.cluster.place, agent=self.agent, rsync=self.rsync)

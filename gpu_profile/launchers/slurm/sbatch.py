@@ -125,9 +125,9 @@ class Script:
         workdir = f"cd {shlex.quote(self.workdir)} || exit 2\n" if self.workdir else ""
         flag = f" --nsys={shlex.quote(self.nsys)}" if self.nsys else ""
         finding = _FINDING.format(flag=flag) if self._finds_nsys(job) else ""
-        step = " \\\n    ".join(map(" ".join, self._step(job, plan, directory)))
+        step = " \\\n    ".join(map(" ".join, self._make_step(job, plan, directory)))
         parts = (
-            "#!/bin/bash\n" + "".join(self._directives(job, directory)),
+            "#!/bin/bash\n" + "".join(self._list_directives(job, directory)),
             HEAD.format(run=shlex.quote(directory)),
             _STOPPING,
             modules + workdir + ("" if self.container.image else _OWN_PYTHON) + finding,
@@ -140,10 +140,10 @@ class Script:
         is_by_nsys = job.profile is not None and not job.is_by_torch
         return is_by_nsys and not self.container.image and not job.carrier
 
-    def _directives(self, job: Job, directory: str) -> Iterable[str]:
+    def _list_directives(self, job: Job, directory: str) -> Iterable[str]:
         if "%" in directory:
             raise SettingsError(f"SLURM_DIR {directory} holds a %", "Slurm replaces it in paths")
-        for name, value in self._asked(job, directory).items():
+        for name, value in self._choose_directives(job, directory).items():
             yield f"#SBATCH --{name}={quote_directive(value)}\n"
         yield "#SBATCH --no-requeue\n"
         if warning := ask_warning(self.time):
@@ -151,7 +151,7 @@ class Script:
         if self.sbatch_args:
             yield f"#SBATCH {' '.join(map(quote_directive, self.sbatch_args))}\n"
 
-    def _asked(self, job: Job, directory: str) -> Mapping[str, str]:
+    def _choose_directives(self, job: Job, directory: str) -> Mapping[str, str]:
         resources = job.resources
         directives = {
             "job-name": job.name,
@@ -171,7 +171,7 @@ class Script:
         }
         return {name: value for name, value in directives.items() if value}
 
-    def _step(self, job: Job, plan: NsysPlan, directory: str) -> Iterable[tuple[str, ...]]:
+    def _make_step(self, job: Job, plan: NsysPlan, directory: str) -> Iterable[tuple[str, ...]]:
         """Yield the words of the srun step, one tuple for each line.
 
         `$run` and `$nsys` are shell variables that the script sets.

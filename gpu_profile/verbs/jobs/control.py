@@ -103,7 +103,7 @@ def status(options: StatusOptions) -> None:
         settings,
         ended=describe_end,
         job=lambda launcher, job_id: _format_status(process.drive(launcher.status(job_id))),
-        container=lambda name: process.drive(_container_status(name)),
+        container=lambda name: process.drive(_get_container_status(name)),
     )
     tell_left(settings.report_dir)  # after the job is known: a refusal is one line
     print(text)
@@ -114,7 +114,7 @@ def _format_status(status: JobStatus) -> str:
     return f"{status.state.value}{code}{f': {status.reason}' if status.reason else ''}"
 
 
-def _container_status(name: str) -> Steps[str]:
+def _get_container_status(name: str) -> Steps[str]:
     state = container.parse_state((yield container.inspect_container(name)))
     if state:
         return f"{name}: {state['Status']}"

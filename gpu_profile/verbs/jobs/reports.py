@@ -85,11 +85,11 @@ def prune_runs(report_dir: Path, options: ReportsOptions) -> None:
 def _make_table(
     title: str, runs: Sequence[Path], foreign: Sequence[Path], if_empty: str = "none"
 ) -> Table:
-    rows = (*map(_own_row, runs), *map(_foreign_row, foreign))
+    rows = (*map(_make_row, runs), *map(_make_foreign_row, foreign))
     return Table(title, tuple(Column(name) for name in _NAMES), rows, if_empty)
 
 
-def _own_row(directory: Path) -> tuple[Cell, ...]:
+def _make_row(directory: Path) -> tuple[Cell, ...]:
     """Return the row of a run. A damaged record affects its own row only."""
     size = round(prune.measure_folder(directory) / 1e6, 1)
     try:
@@ -98,7 +98,7 @@ def _own_row(directory: Path) -> tuple[Cell, ...]:
         return (directory.name, "", "damaged", None, None, None, size, "", error.what)
 
 
-def _foreign_row(directory: Path) -> tuple[Cell, ...]:
+def _make_foreign_row(directory: Path) -> tuple[Cell, ...]:
     """Return the row of another user's run. Nothing in it is read."""
     whose = owner.describe_foreign(directory, directory / RUN_FILE)
     what = f"{whose}: `--run {directory}` reads it"

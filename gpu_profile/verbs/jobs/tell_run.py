@@ -39,7 +39,7 @@ def tell_run(
             environ=options.environ,
             run=str(directory),
             top=10,
-            table=_first_table(run),
+            table=_choose_first_table(run),
             notes=False,
             together=True,
         )
@@ -72,7 +72,7 @@ def _has_gpu_work(run: RunRecord) -> bool:
     return any(facts.events.get("cuda") for facts in run.reports)
 
 
-def _first_table(run: RunRecord) -> str:
+def _choose_first_table(run: RunRecord) -> str:
     """Return the table to print first: kernels if there are GPUs, otherwise NVTX ranges."""
     kinds = {kind for facts in run.reports for kind, count in facts.events.items() if count}
     tables = {"cuda": "cuda_gpu_kern_sum", "nvtx": "nvtx_sum", "mpi": "mpi_event_sum"}

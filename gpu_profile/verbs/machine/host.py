@@ -111,7 +111,9 @@ def counters(options: CountersOptions) -> None:
     if place is None:
         hosts = name_launchers(lambda other: other.possible_images == {ImageFrom.NOWHERE})
         raise SettingsError("GPU counters are allowed on a host", f"Use --on {hosts}")
-    root = _root_here(place.host) if options.dry_run else process.drive(gpu_counters.is_root(place))
+    root = (
+        _is_root_here(place.host) if options.dry_run else process.drive(gpu_counters.is_root(place))
+    )
     change = gpu_counters.allow_counters if options.allow else gpu_counters.restrict_counters
     for command in process.plan(change(place, root=root)):
         print(f"  {command}" + (f"  <<< {command.stdin.strip()}" if command.stdin else ""))
@@ -123,7 +125,7 @@ def counters(options: CountersOptions) -> None:
     print(f"{gpu_counters.AFTERWARDS}.")
 
 
-def _root_here(address: str) -> bool:
+def _is_root_here(address: str) -> bool:
     """Return whether this user is root on this machine; False for a remote one."""
     if address:
         print("# As root there, the same without sudo.")

@@ -57,19 +57,21 @@ def make_compared_run(side: str, reports: Reading, path: Path) -> ComparedRun:
     if path.is_file():
         side_ranks = SideRanks(side, present, frozenset(ranks.missing), is_file=True)
         return ComparedRun(reports, side_ranks)
-    expected = _recorded_ranks(Path(reports.sources[0].place).parent)
-    missing = expected - _ranks_of_files(reports.sources) if expected else frozenset(ranks.missing)
+    expected = _list_recorded_ranks(Path(reports.sources[0].place).parent)
+    missing = (
+        expected - _list_ranks_of_files(reports.sources) if expected else frozenset(ranks.missing)
+    )
     return ComparedRun(reports, SideRanks(side, present, missing, bool(expected or ranks.world)))
 
 
-def _recorded_ranks(directory: Path) -> frozenset[int]:
+def _list_recorded_ranks(directory: Path) -> frozenset[int]:
     """Return the ranks that should have left a report, from run.json; none without it."""
     if not (directory / record.RUN_FILE).is_file():
         return frozenset()
     return frozenset(record.load_run(directory).ranks)
 
 
-def _ranks_of_files(sources: Sequence[ReportSource]) -> frozenset[int]:
+def _list_ranks_of_files(sources: Sequence[ReportSource]) -> frozenset[int]:
     """Return the ranks in the reports' names: 2 for rank2.node1.sqlite."""
     matches = (FILE_RANK.search(source.name) for source in sources)
     return frozenset(int(match[1]) for match in matches if match)

@@ -27,14 +27,14 @@ def export_report(path: Path, settings: Settings) -> Path:
     if not owner.is_writable(path.parent):
         temporary = TemporaryFolder()
         atexit.register(temporary.cleanup)
-        return _exported_into(Path(temporary.name), path, settings)
+        return _export_into(Path(temporary.name), path, settings)
     with files.new_folder(path.parent.absolute()) as folder:
-        output = _exported_into(folder, path, settings)
+        output = _export_into(folder, path, settings)
         files.adopt(output, target := path.with_name(output.name))
         return target
 
 
-def _exported_into(folder: Path, path: Path, settings: Settings) -> Path:
+def _export_into(folder: Path, path: Path, settings: Settings) -> Path:
     output = folder / f"{strip_suffix(path)}.sqlite"
     if is_trace(path):
         export_trace(path, output)

@@ -44,10 +44,10 @@ def print_answer(options: AnswerOptions, settings: Settings, directory: Path) ->
     page = None if options.no_html else directory / PAGE
     diagnosis = _write_and_judge(choice, settings, page) if page else _judge(choice, settings)
     if options.format == "json":
-        print(json.dumps(_document(diagnosis, directory, page), indent=2))
+        print(json.dumps(_make_document(diagnosis, directory, page), indent=2))
     else:
         control = baseline.describe_control(directory)
-        print("\n".join(_lines(diagnosis, control, page)))
+        print("\n".join(_render_lines(diagnosis, control, page)))
 
 
 def _write_and_judge(choice: ReportChoice, settings: Settings, page: Path) -> Diagnosis:
@@ -76,7 +76,7 @@ def _judge_reports(
     return findings.judge_run(parts, error_ns, *control, replay)
 
 
-def _lines(diagnosis: Diagnosis, control: tuple[str, ...], page: Path | None) -> list[str]:
+def _render_lines(diagnosis: Diagnosis, control: tuple[str, ...], page: Path | None) -> list[str]:
     overview = (*diagnosis.overview.to_lines(), *control)
     lines = ["", *overview, *diagnosis.to_blocks(MOST_FINDINGS)]
     if page:
@@ -84,7 +84,7 @@ def _lines(diagnosis: Diagnosis, control: tuple[str, ...], page: Path | None) ->
     return lines
 
 
-def _document(diagnosis: Diagnosis, directory: Path, page: Path | None) -> dict[str, object]:
+def _make_document(diagnosis: Diagnosis, directory: Path, page: Path | None) -> dict[str, object]:
     run, facts = record.load_run(directory), diagnosis.overview
     return {
         "run": run.id,

@@ -94,9 +94,9 @@ def comm_calls(
     launches = find_launches(calls, thread, launched)
     communicator = np.full(size, NO_COMMUNICATOR)
     communicator[launches.kernel] = calls.communicator[launches.call]
-    ranks = _own_ranks(calls.memberships, device)
-    kind = _kinds(calls, launches, kernel_kinds)
-    messages = _messages(calls, launches)
+    ranks = _find_own_ranks(calls.memberships, device)
+    kind = _find_kinds(calls, launches, kernel_kinds)
+    messages = _collect_messages(calls, launches)
     numbers = {
         handle: _number(handle, ranks, calls, rank) for handle in list_distinct(calls.communicator)
     }
@@ -104,11 +104,11 @@ def comm_calls(
         [numbers.get(handle, NO_PEER) for handle in communicator.tolist()], np.int64
     )
     _mark_all_to_all(kind, communicator, messages, own_rank, ranks)
-    moved = _sizes(calls, launches, messages, own_rank)
+    moved = _measure_sizes(calls, launches, messages, own_rank)
     return CommCalls(communicator, kind, np.rint(moved).astype(np.int64), messages, ranks)
 
 
-def _sizes(
+def _measure_sizes(
     calls: NcclCalls, launches: Launches, messages: Messages, own_rank: IntArray
 ) -> NDArray[np.float64]:
     """The bytes of each kernel's collectives, plus the larger of the bytes of messages that it
@@ -126,7 +126,7 @@ def _sizes(
     return moved + np.maximum(sent, got)
 
 
-def _own_ranks(memberships: Sequence[Membership], device: int) -> dict[int, tuple[int, int]]:
+def _find_own_ranks(memberships: Sequence[Membership], device: int) -> dict[int, tuple[int, int]]:
     """(rank, size) by communicator. If one process holds several ranks of a communicator (one for
     each GPU), the rank on `device` is used.
     """
@@ -155,7 +155,7 @@ def _number(
     return rank if len(peers) > 1 and rank <= peers[-1] else NO_PEER
 
 
-def _kinds(
+def _find_kinds(
     calls: NcclCalls, launches: Launches, kernel_kinds: NDArray[np.int8]
 ) -> NDArray[np.int8]:
     """The kind of each kernel, from the NCCL call where the kernel's name does not show it
@@ -176,7 +176,7 @@ def _call_kind(name: str) -> str:
     return kernel.kind if kernel else OTHER
 
 
-def _messages(calls: NcclCalls, launches: Launches) -> Messages:
+def _collect_messages(calls: NcclCalls, launches: Launches) -> Messages:
     rows = np.flatnonzero(calls.peer[launches.call] != NO_PEER)
     call = launches.call[rows]
     sending = np.array([bool(_SENDS.match(name)) for name in calls.names], np.bool_)

@@ -135,7 +135,7 @@ def _join_alike(groups: list[_Group], clock_error_ns: int) -> list[_Group]:
     for group in sorted(groups, key=lambda members: -len(members.lanes)):
         is_single = len(group.lanes) == 1
         home = next(
-            (other for other in joined_groups if _alike(other, group, clock_error_ns)), None
+            (other for other in joined_groups if _are_alike(other, group, clock_error_ns)), None
         )
         if is_single and home:
             home.lanes += group.lanes
@@ -144,7 +144,7 @@ def _join_alike(groups: list[_Group], clock_error_ns: int) -> list[_Group]:
     return joined_groups
 
 
-def _alike(group: _Group, other: _Group, clock_error_ns: int) -> bool:
+def _are_alike(group: _Group, other: _Group, clock_error_ns: int) -> bool:
     """Whether the names agree in number and order, and the kernels overlap and end within 1 ms
     (END_SLACK_NS) of each other.
     """

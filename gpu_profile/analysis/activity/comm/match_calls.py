@@ -36,7 +36,7 @@ def match_calls(
 ) -> int:
     """Write the arrivals of every communicator that NCCL names; return the next group number."""
     number = first
-    for communicator in _communicators(ranks):
+    for communicator in _list_communicators(ranks):
         together = _match_collectives(ranks, arrivals, communicator, number, clock_error_ns)
         between = _match_messages(ranks, arrivals, communicator, number, clock_error_ns)
         number += together or between
@@ -55,12 +55,12 @@ class MessagePairs:
 
 def pair_messages(ranks: Sequence[Collectives], clock_error_ns: int = 0) -> Iterator[MessagePairs]:
     """The kernels that send to and receive from each other, of every communicator and two ranks."""
-    for communicator in _communicators(ranks):
+    for communicator in _list_communicators(ranks):
         owners = number_owners(ranks, communicator)
-        yield from _pairs(ranks, owners, communicator, clock_error_ns)
+        yield from _list_pairs(ranks, owners, communicator, clock_error_ns)
 
 
-def _communicators(ranks: Sequence[Collectives]) -> list[int]:
+def _list_communicators(ranks: Sequence[Collectives]) -> list[int]:
     """The ids of the communicators, by the start of their first kernel."""
     first: dict[int, int] = {}
     for collectives in ranks:
@@ -90,7 +90,7 @@ def _match_collectives(
         return False
     joined = [(lanes[0], 0)]
     for lane in lanes[1:]:
-        shift = _shift(lanes[0], lane, clock_error_ns)
+        shift = _find_shift(lanes[0], lane, clock_error_ns)
         if shift is not None:
             joined.append((lane, shift))
     if len(joined) < 2:
@@ -99,7 +99,7 @@ def _match_collectives(
     return True
 
 
-def _shift(first: Lane, lane: Lane, clock_error_ns: int) -> int | None:
+def _find_shift(first: Lane, lane: Lane, clock_error_ns: int) -> int | None:
     """The shift (see shifts) that pairs the collectives of two lanes, or None.
 
     The kinds and sizes must agree in order, and the kernels must overlap in time.
@@ -126,7 +126,7 @@ def _match_messages(
 ) -> bool:
     owners = number_owners(ranks, communicator)
     partner: dict[int, IntArray] = {}
-    for pairs in _pairs(ranks, owners, communicator, clock_error_ns):
+    for pairs in _list_pairs(ranks, owners, communicator, clock_error_ns):
         for owner, rows, other, theirs in (
             (pairs.sender, pairs.sends, pairs.receiver, pairs.receives),
             (pairs.receiver, pairs.receives, pairs.sender, pairs.sends),
@@ -171,22 +171,24 @@ def number_owners(ranks: Sequence[Collectives], communicator: int) -> dict[int, 
     return owners if len(owners) == len(members) else dict(enumerate(members))
 
 
-def _pairs(
+def _list_pairs(
     ranks: Sequence[Collectives], owners: dict[int, int], communicator: int, clock_error_ns: int
 ) -> Iterator[MessagePairs]:
     for source, sender in owners.items():
         for target, receiver in owners.items():
-            sends = _kernels(ranks[sender], communicator, target, sends=True)
-            receives = _kernels(ranks[receiver], communicator, source, sends=False)
+            sends = _list_kernels(ranks[sender], communicator, target, sends=True)
+            receives = _list_kernels(ranks[receiver], communicator, source, sends=False)
             if sender == receiver or not len(sends[0]) or not len(receives[0]):
                 continue
-            shift = _message_shift(ranks[sender], sends, ranks[receiver], receives, clock_error_ns)
+            shift = _find_message_shift(
+                ranks[sender], sends, ranks[receiver], receives, clock_error_ns
+            )
             if shift is not None:
                 rows, other = shift
                 yield MessagePairs(sender, receiver, sends[0][rows], receives[0][other])
 
 
-def _kernels(
+def _list_kernels(
     collectives: Collectives, communicator: int, peer: int, *, sends: bool
 ) -> tuple[IntArray, IntArray]:
     """Kernel rows and bytes of the messages with one peer, by start."""
@@ -200,7 +202,7 @@ def _kernels(
     return messages.kernel[rows], messages.bytes[rows]
 
 
-def _message_shift(
+def _find_message_shift(
     sender: Collectives,
     sends: tuple[IntArray, IntArray],
     receiver: Collectives,

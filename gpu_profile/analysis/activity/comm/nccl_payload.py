@@ -109,7 +109,7 @@ def load_nccl_calls(database: Database, process: int) -> NcclCalls:
     for thread in list_distinct(ranges.thread[of_process]):
         rows = of_process[ranges.thread[of_process] == thread]
         rows = rows[np.lexsort((-ranges.end[rows], ranges.start[rows]))]
-        pairs.append(np.array(list(_launching(ranges, rows)), np.int64).reshape(-1, 2))
+        pairs.append(np.array(list(_list_launching(ranges, rows)), np.int64).reshape(-1, 2))
     outer, call = np.concatenate(pairs).T
     order = np.lexsort((ranges.start[call], ranges.start[outer]))
     outer, call = outer[order], call[order]
@@ -125,11 +125,11 @@ def load_nccl_calls(database: Database, process: int) -> NcclCalls:
         communicator=ranges.values(call, COMMUNICATOR),
         size=ranges.values(call, SIZE),
         peer=ranges.values(call, PEER, NO_PEER),
-        memberships=tuple(dict.fromkeys(_memberships(ranges, of_process))),
+        memberships=tuple(dict.fromkeys(_list_memberships(ranges, of_process))),
     )
 
 
-def _launching(ranges: NcclRanges, rows: IntArray) -> Iterator[tuple[int, int]]:
+def _list_launching(ranges: NcclRanges, rows: IntArray) -> Iterator[tuple[int, int]]:
     """Yield (range that launches the kernel, call) for each call of one thread, as row numbers.
 
     `rows` are the thread's ranges, the outer ones first. Groups nest, and the kernels of a group
@@ -157,7 +157,7 @@ def _launching(ranges: NcclRanges, rows: IntArray) -> Iterator[tuple[int, int]]:
             yield row, row
 
 
-def _memberships(ranges: NcclRanges, rows: IntArray) -> Iterator[Membership]:
+def _list_memberships(ranges: NcclRanges, rows: IntArray) -> Iterator[Membership]:
     """The memberships that the payloads of these rows tell, in the order of their first row."""
     for code in dict.fromkeys(ranges.payload[rows].tolist()):
         fields = ranges.payloads[code]
@@ -170,11 +170,11 @@ def _memberships(ranges: NcclRanges, rows: IntArray) -> Iterator[Membership]:
 @once_each
 def _load_ranges(database: Database) -> NcclRanges:
     """Every NCCL range of the report, with its payload decoded."""
-    schemas = _schemas(database)
+    schemas = _load_schemas(database)
     if not schemas or not database.has(NVTX, "binaryData", "textId"):
         none = np.empty(0, np.int64)
         return NcclRanges(none, none, none, none, none, {}, ())
-    names = _names(database)
+    names = _load_names(database)
     only = {"textId": names}
     rows = database.load(NVTX, "start", "end", "globalTid", "textId", only=only, sort=False)
     # The calls of each step have the payloads of the step before: each is decoded once.
@@ -184,17 +184,17 @@ def _load_ranges(database: Database) -> NcclRanges:
     columns = [rows[name] for name in ("start", "end", "globalTid")]
     is_complete = np.logical_and.reduce([column != MISSING for column in columns])
     start, end, thread = (column[is_complete] for column in columns)
-    payloads = tuple(_fields(data, schemas) for data in codes)
+    payloads = tuple(_parse_fields(data, schemas) for data in codes)
     return NcclRanges(
         start, end, thread, rows["textId"][is_complete], payload[is_complete], names, payloads
     )
 
 
-def _names(database: Database) -> dict[int, str]:
+def _load_names(database: Database) -> dict[int, str]:
     return database.names(np.array(database.ids(NCCL_CALL), np.int64))
 
 
-def _schemas(database: Database) -> Schemas:
+def _load_schemas(database: Database) -> Schemas:
     schemas: dict[int, dict[str, int]] = {}
     columns = integer("schemaId"), text("name?"), integer_or_none("offset?")
     for schema, name, at in read_records(database, "NVTX_PAYLOAD_SCHEMA_ENTRIES", *columns):
@@ -203,7 +203,7 @@ def _schemas(database: Database) -> Schemas:
     return schemas
 
 
-def _fields(payload: bytes | None, schemas: Schemas) -> dict[str, int]:
+def _parse_fields(payload: bytes | None, schemas: Schemas) -> dict[str, int]:
     """The fields of a payload; empty if the payload is damaged or its schema is unknown."""
     if payload is None or len(payload) < HEADER.size:
         return {}

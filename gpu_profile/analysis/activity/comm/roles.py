@@ -83,11 +83,11 @@ def _group_ranks(splits: Sequence[RankSplit]) -> dict[int, Group]:
     for number in sorted(numbers - {UNMATCHED}):
         members = [split for split in splits if np.any(split.arrivals.group == number)]
         ranks = tuple(sorted({split.rank for split in members}))
-        groups[number] = Group(number, ranks, _roles(members, number))
+        groups[number] = Group(number, ranks, _find_roles(members, number))
     return groups
 
 
-def _roles(members: Sequence[RankSplit], number: int) -> dict[str, str]:
+def _find_roles(members: Sequence[RankSplit], number: int) -> dict[str, str]:
     kinds = {
         KINDS[code]
         for split in members
@@ -142,14 +142,14 @@ def _is_ring(members: Sequence[RankSplit], number: int) -> bool:
     for split in members:
         collectives = split.states.collectives
         is_message = (split.arrivals.group == number) & (collectives.kind == KINDS.index(SEND_RECV))
-        sends, receives = _peer_sum(collectives, sends=True), _peer_sum(collectives, sends=False)
+        sends, receives = _sum_peers(collectives, sends=True), _sum_peers(collectives, sends=False)
         passes = (sends != 0) & (receives != 0)
         around += int((is_message & passes & ((sends != receives) | (len(members) == 2))).sum())
         total += int(is_message.sum())
     return around >= share * total
 
 
-def _peer_sum(collectives: Collectives, *, sends: bool) -> IntArray:
+def _sum_peers(collectives: Collectives, *, sends: bool) -> IntArray:
     """For each kernel the sum of (peer + 1) over its messages in one direction; 0 without
     messages.
     """
@@ -177,14 +177,14 @@ def _looks_tensor(split: RankSplit, number: int) -> bool:
     if not size.any():
         size = collectives.end[rows] - split.arrivals.last[rows]
     rows = rows[size >= SMALL_SHARE * size.max(initial=0)]
-    gap = _longest_gap(collectives.start[rows], steps.start, steps.end)
+    gap = _find_longest_gap(collectives.start[rows], steps.start, steps.end)
     exposed = Intervals.union(collectives.start[rows], collectives.end[rows])
     share = exposed.overlap(split.states.exposed) / max(1, exposed.total)
     fewest = len(rows) >= TENSOR_FEWEST * len(steps)
     return bool(fewest and gap <= TENSOR_LONGEST_GAP and share >= TENSOR_EXPOSED)
 
 
-def _longest_gap(start: IntArray, begin: IntArray, end: IntArray) -> float:
+def _find_longest_gap(start: IntArray, begin: IntArray, end: IntArray) -> float:
     """The longest time between two reductions, as a part of a step: the median over the steps.
 
     The gap from a step's last reduction over its end to the step's first one counts too. 1.0

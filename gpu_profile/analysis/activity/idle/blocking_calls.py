@@ -50,7 +50,7 @@ class Blocking:
 def blocking_calls(activity: Activity) -> Blocking:
     """Synchronisations and blocking transfers on the threads that launch work, sorted by end."""
     calls = activity.calls
-    copies, reads = _blocking_copies(activity), find_handed_reads(activity).pick_waited()
+    copies, reads = _mark_blocking_copies(activity), find_handed_reads(activity).pick_waited()
     sync = calls.match_names(activity.names, SYNC_NAME)
     sync[reads.copy] = True
     rows = np.flatnonzero(sync | copies)
@@ -62,8 +62,8 @@ def blocking_calls(activity: Activity) -> Blocking:
     rows, start, end = rows[order], start[order], end[order]
     lead = end - start - _measure_exposed(activity, start, end)
     moves = (copies & ~sync & ~_asks_for_values(activity))[rows]
-    first = _first_of_chain(activity, start, end)
-    together, moving = (_summed_from(first, part) for part in (lead, lead * moves))
+    first = _find_chain_starts(activity, start, end)
+    together, moving = (_sum_from(first, part) for part in (lead, lead * moves))
     return Blocking(start, end, moves, rows, together, 2 * moving > together)
 
 
@@ -74,7 +74,7 @@ def _measure_exposed(activity: Activity, start: IntArray, end: IntArray) -> IntA
     return communication.within(start, end) - hidden
 
 
-def _first_of_chain(activity: Activity, start: IntArray, end: IntArray) -> IntArray:
+def _find_chain_starts(activity: Activity, start: IntArray, end: IntArray) -> IntArray:
     """For each call, the index of the first call since the last launch."""
     launched = np.sort(activity.launched, kind="stable")  # they mostly rise
     before = np.searchsorted(launched, end[:-1], side="right")
@@ -82,13 +82,13 @@ def _first_of_chain(activity: Activity, start: IntArray, end: IntArray) -> IntAr
     return np.maximum.accumulate(np.where(is_first[: len(start)], np.arange(len(start)), 0))
 
 
-def _summed_from(first: IntArray, value: IntArray) -> IntArray:
+def _sum_from(first: IntArray, value: IntArray) -> IntArray:
     """For each index i the sum of value[first[i]] to value[i]."""
     sums = np.r_[0, np.cumsum(value)]
     return np.asarray(sums[1:] - sums[first], np.int64)
 
 
-def _blocking_copies(activity: Activity) -> NDArray[np.bool_]:
+def _mark_blocking_copies(activity: Activity) -> NDArray[np.bool_]:
     """A mask of the calls that copy and block, by their name or because of pageable memory."""
     calls = activity.calls
     ops = activity.ops

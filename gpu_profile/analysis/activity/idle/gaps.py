@@ -58,7 +58,7 @@ def find_gaps(activity: Activity) -> Gaps:
     """Every gap between the first and the last operation of the rank, with its cause."""
     # Before the gaps are in memory, of which a report of a million kernels has 700,000.
     calls, _ = blocking_calls(activity), find_least_stall(activity)
-    gaps, next_op, cause = _plain_gaps(activity)
+    gaps, next_op, cause = _find_plain_gaps(activity)
     # Only short gaps are attributed to a blocking call. A long STALL stays with the host, even if a
     # lead would have hidden it.
     of_host = (cause == LAUNCH) | (cause == STALL)
@@ -93,14 +93,14 @@ def _cut_gaps(
     return Gaps(start[left], end[left], cause[left], next_op[left])
 
 
-def _plain_gaps(activity: Activity) -> tuple[Intervals, IntArray, NDArray[np.int8]]:
+def _find_plain_gaps(activity: Activity) -> tuple[Intervals, IntArray, NDArray[np.int8]]:
     """The gaps, the operation after each, and the cause without regard to blocking calls."""
-    gaps = _uncovered(activity.ops)
+    gaps = _find_uncovered(activity.ops)
     next_op = narrow_column(np.searchsorted(activity.ops.start, gaps.end, "left"))
     return gaps, next_op, _classify_gaps(activity, gaps, next_op)
 
 
-def _uncovered(ops: Ops) -> Intervals:
+def _find_uncovered(ops: Ops) -> Intervals:
     """The time from the first operation to the last in which none ran.
 
     An operation of 0 ns covers no time, but may be the first or the last.

@@ -114,7 +114,10 @@ def suspects_of(waits: Waits) -> Suspects | None:
     jumps = np.diff(mean[order])[: len(views) // 2]
     count = int(np.argmax(jumps)) + 1
     late, others = order[:count], order[count:]
-    if _compute_constancy(waits, _lead(waits, late, others) > 0, count / len(views)) < CONSTANCY:
+    if (
+        _compute_constancy(waits, _measure_lead(waits, late, others) > 0, count / len(views))
+        < CONSTANCY
+    ):
         return None
     suspects = _compare_arrivals(waits, late, others)
     return suspects if suspects.late_ms >= find_least_ms(views) else None
@@ -129,13 +132,13 @@ def keep_late(waits: Waits, suspects: Suspects, kept: Sequence[RankView]) -> Sus
     return _compare_arrivals(waits, *numbers)
 
 
-def _lead(waits: Waits, late: IntArray, others: IntArray) -> IntArray:
+def _measure_lead(waits: Waits, late: IntArray, others: IntArray) -> IntArray:
     """For each collective, how long (ns) the others were there before the late ranks."""
     return np.asarray(waits.start[late].max(axis=0) - waits.start[others].max(axis=0), np.int64)
 
 
 def _compare_arrivals(waits: Waits, late: IntArray, others: IntArray) -> Suspects:
-    ahead = _lead(waits, late, others)
+    ahead = _measure_lead(waits, late, others)
     worst = int(np.argmax(ahead * waits.weight))
     late_views, other_views = (tuple(waits.views[row] for row in side) for side in (late, others))
     lateness = float((np.maximum(ahead, 0) * waits.weight).sum()) / other_views[0].steps / 1e6

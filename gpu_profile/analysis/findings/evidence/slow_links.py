@@ -48,7 +48,7 @@ def judge_links(views: Sequence[View[LinkFacts]]) -> Judgement:
     peers = [view for view in views if view.split.arrivals.matched.any()]
     if not peers:
         return Judgement()
-    if not any(_sizes_known(view) for view in peers):
+    if not any(_knows_sizes(view) for view in peers):
         return Judgement(unjudged=(UNKNOWN,))
     rates = {view.rank: _compute_bus_bandwidth(view) for view in peers}
     if not all(rates.values()):
@@ -63,7 +63,7 @@ def judge_links(views: Sequence[View[LinkFacts]]) -> Judgement:
     return Judgement((_make_finding(peers, rate, link),))
 
 
-def _transfers(view: RankView) -> tuple[NDArray[np.bool_], IntArray]:
+def _find_transfers(view: RankView) -> tuple[NDArray[np.bool_], IntArray]:
     """(mask, ns): the matched collectives of the steady steps, and for every collective the time
     from the last arrival to its end, hidden or not.
     """
@@ -72,14 +72,14 @@ def _transfers(view: RankView) -> tuple[NDArray[np.bool_], IntArray]:
     return arrivals.matched & (collectives.start >= view.start), collectives.end - last
 
 
-def _transfer_ns(view: RankView) -> float:
+def _measure_transfer(view: RankView) -> float:
     """The time (ns) in a step in which collectives move data."""
-    is_steady, moving = _transfers(view)
+    is_steady, moving = _find_transfers(view)
     return float(moving[is_steady].sum()) / view.steps
 
 
-def _sizes_known(view: RankView) -> bool:
-    is_steady, _ = _transfers(view)
+def _knows_sizes(view: RankView) -> bool:
+    is_steady, _ = _find_transfers(view)
     return bool(
         (view.states.collectives.bytes[is_steady] > 0).any() or view.mean(view.states.reduced)
     )
@@ -88,7 +88,7 @@ def _sizes_known(view: RankView) -> bool:
 def _compute_bus_bandwidth(view: RankView) -> float:
     """The bus bandwidth (GB/s) of a rank's large messages in its steady steps; 0 with too few."""
     collectives, arrivals = view.states.collectives, view.split.arrivals
-    is_steady, moving = _transfers(view)
+    is_steady, moving = _find_transfers(view)
     large = is_steady & (collectives.bytes >= LEAST_SINGLE)
     if collectives.bytes[large].sum() >= LEAST_MESSAGE * view.steps:
         bus = sum(
@@ -101,15 +101,15 @@ def _compute_bus_bandwidth(view: RankView) -> float:
             )
         )
         return bus / max(1.0, float(moving[large].sum()))
-    moved, ns = view.mean(view.states.reduced), _transfer_ns(view)
+    moved, ns = view.mean(view.states.reduced), _measure_transfer(view)
     ranks = int(arrivals.ranks.max())
     is_measurable = moved >= LEAST_MESSAGE and ranks > 1 and not collectives.bytes.any()
     return bus_bandwidth(moved, ns, ranks) if is_measurable else 0.0
 
 
-def _moved(view: RankView) -> float:
+def _count_moved_bytes(view: RankView) -> float:
     """The bytes that collectives move in a step."""
-    is_steady, _ = _transfers(view)
+    is_steady, _ = _find_transfers(view)
     bytes_per_step = float(view.states.collectives.bytes[is_steady].sum()) / view.steps
     return bytes_per_step or view.mean(view.states.reduced)
 
@@ -120,8 +120,8 @@ def _compute_link_bandwidth(view: View[LinkFacts]) -> float | None:
 
 
 def _make_finding(views: Sequence[View[LinkFacts]], rate: float, link: float) -> Finding:
-    moved = float(np.mean([_moved(view) for view in views]))
-    ms = float(np.mean([_transfer_ns(view) for view in views])) / 1e6
+    moved = float(np.mean([_count_moved_bytes(view) for view in views]))
+    ms = float(np.mean([_measure_transfer(view) for view in views])) / 1e6
     ranks = tuple(sorted({view.rank for view in views}))
     evidence = (
         f"{format_ranks(ranks)}: collectives move {moved / 1e6:.1f} MB a step (as NCCL or the "

@@ -20,11 +20,11 @@ def list_evidence(suspects: Suspects, excess: dict[str, float]) -> tuple[str, ..
         "transfer, so not the network",
         f"against the typical other rank, a step of {late} has {more}",
         f"worst at {at / 1e6:.1f} ms: {lag:.2f} ms after all others",
-        *_kernel_evidence(suspects),
+        *_compare_kernels(suspects),
     )
 
 
-def _kernel_evidence(suspects: Suspects) -> tuple[str, ...]:
+def _compare_kernels(suspects: Suspects) -> tuple[str, ...]:
     """Evidence whether the late ranks run the same kernels slower, or more of them.
 
     Only kernels without concurrent communication count, because it slows kernels of waiting ranks.
@@ -50,7 +50,7 @@ def _kernel_evidence(suspects: Suspects) -> tuple[str, ...]:
 def list_module_evidence(suspects: Suspects) -> tuple[str, ...]:
     """The module in which the late rank computes most longer than another one.
 
-    Both times are of kernels without concurrent communication, as _kernel_evidence() has it.
+    Both times are of kernels without concurrent communication, as _compare_kernels() has it.
     """
     late, other = (
         {name: ns / 1e6 for name, ns in view.fact.items()}

@@ -23,27 +23,27 @@ from gpu_profile.table import Column
 GRAPH_CLASS = "CUDA graph"
 
 
-def _kernels(database: Database, scope: Scope) -> Grouped:
-    label = partial(_class_labels, database)
+def _group_kernels(database: Database, scope: Scope) -> Grouped:
+    label = partial(_label_classes, database)
     return count_table(database, scope, KERNEL, ["demangledName"], GPU_COLUMNS, label)
 
 
-def _graphs(database: Database, scope: Scope) -> Grouped:
-    return count_table(database, scope, GRAPH, ["deviceId"], GPU_COLUMNS, _graph_labels)
+def _group_graphs(database: Database, scope: Scope) -> Grouped:
+    return count_table(database, scope, GRAPH, ["deviceId"], GPU_COLUMNS, _label_graphs)
 
 
-def _class_labels(database: Database, combinations: list[tuple[int, ...]]) -> list[Key]:
+def _label_classes(database: Database, combinations: list[tuple[int, ...]]) -> list[Key]:
     return [(classify_kernel(str(name)),) for (name,) in label_ids(database, combinations)]
 
 
-def _graph_labels(combinations: list[tuple[int, ...]]) -> list[Key]:
+def _label_graphs(combinations: list[tuple[int, ...]]) -> list[Key]:
     return [(GRAPH_CLASS,)] * len(combinations)
 
 
 SHAPE = TableShape("kernel_class_sum", "Instances", (Column("Class"),))
 KERNEL_CLASS_SUM = make_summary(
     SHAPE,
-    partial(merge_sources, (_kernels, _graphs)),
+    partial(merge_sources, (_group_kernels, _group_graphs)),
     GPU_BY,
     "GPU time by class of kernel: GEMM, attention, norm, communication, …",
 )

@@ -26,7 +26,7 @@ PYTHON = "Python"
 def partial(database: Database, scope: Scope) -> list[Row]:
     """The finished rows of one report's ranks."""
     ranks = samples_of(activities_of(database, scope), database)
-    return list(chain.from_iterable(_rows(rank) for rank in ranks))
+    return list(chain.from_iterable(_list_rows(rank) for rank in ranks))
 
 
 def merge(parts: Sequence[Sequence[Row]]) -> Table:
@@ -44,7 +44,7 @@ def _order(row: Row) -> tuple[object, ...]:
     return (row[0], row[5] != PYTHON, -int(row[2] or 0), row[6])
 
 
-def _rows(rank: HostSamples) -> list[Row]:
+def _list_rows(rank: HostSamples) -> list[Row]:
     self_samples: Counter[str] = Counter()
     idle: Counter[str] = Counter()
     inclusive: Counter[str] = Counter()

@@ -93,14 +93,14 @@ def merge_flops(parts: Sequence[FlopParts]) -> Table:
     ordered = sorted(rows, key=lambda name: (name == NO_MODULE.name, -rows[name].model_flops, name))
     total = sum(rank.kernel_time for rank in ranks)
     unknown = _Row({}, {}, sum(rank.unknown for rank in ranks))
-    cells = [(name, *_cells(rows[name], total)) for name in ordered]
-    cells += [(UNKNOWN, *_cells(unknown, total))] if unknown.time else []
-    cells += [(STEP, *_cells(_sum_steps(ranks)))] if any(rank.span for rank in ranks) else []
+    cells = [(name, *_make_cells(rows[name], total)) for name in ordered]
+    cells += [(UNKNOWN, *_make_cells(unknown, total))] if unknown.time else []
+    cells += [(STEP, *_make_cells(_sum_steps(ranks)))] if any(rank.span for rank in ranks) else []
     return Table("module_flops", (Column(HEADS[by]), *COLUMNS), tuple(cells), HINT)
 
 
 def _name_sums(rank: RankFlops, by: str, depth: int) -> Iterator[tuple[str, FlopSum]]:
-    module_by_name = _known_modules(rank)
+    module_by_name = _find_modules(rank)
     for flop_sum in rank.sums:
         if by == "kernel":
             name = flop_sum.kernel_class
@@ -113,12 +113,12 @@ def _name_times(rank: RankFlops, by: str, depth: int) -> Iterator[tuple[str, int
     if by == "kernel":
         yield from rank.by_class.items()
         return
-    module_by_name = _known_modules(rank)
+    module_by_name = _find_modules(rank)
     for module, time in rank.by_module.items():
         yield _name(module, by, depth, module_by_name), time
 
 
-def _known_modules(rank: RankFlops) -> dict[str, Module]:
+def _find_modules(rank: RankFlops) -> dict[str, Module]:
     return {module.name: module for module in rank.by_module}
 
 
@@ -135,7 +135,7 @@ def _sum_steps(ranks: Sequence[RankFlops]) -> _Row:
     return row
 
 
-def _cells(row: _Row, total: int = 0) -> tuple[Cell, ...]:
+def _make_cells(row: _Row, total: int = 0) -> tuple[Cell, ...]:
     """The cells of a row; `total` is the time of all compute kernels, 0 for the row of steps."""
     flops = (row.flops.get(work) for work in PASSES)
     rate = row.model_flops / row.time / 1e3 if row.time and row.flops else None

@@ -56,11 +56,11 @@ def merge_modules(parts: Sequence[ModuleParts]) -> Table:
     ordered = sorted(
         groups, key=lambda group: (group.name == NO_MODULE, -group.sums.kernel_time, group.name)
     )
-    rows = [(*_head(by, group), *_cells(group.sums, total)) for group in ordered]
+    rows = [(*_make_head(by, group), *_make_cells(group.sums, total)) for group in ordered]
     return Table("module_sum", (*HEADS[by], *TIMES), tuple(rows), HINT)
 
 
-def _head(by: str, group: Group) -> tuple[Cell, ...]:
+def _make_head(by: str, group: Group) -> tuple[Cell, ...]:
     first = group.module
     if by == "module":
         return (group.name, group.remark or first.kind or None, first.place or None)
@@ -69,7 +69,7 @@ def _head(by: str, group: Group) -> tuple[Cell, ...]:
     return (group.name, count) if by == "class" else (group.name, remark, count)
 
 
-def _cells(sums: ModuleTime, total: int) -> tuple[Cell, ...]:
+def _make_cells(sums: ModuleTime, total: int) -> tuple[Cell, ...]:
     return (
         sums.calls or None,
         sums.kernel_time,

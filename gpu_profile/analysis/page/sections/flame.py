@@ -65,13 +65,13 @@ def flame(
         (("f-idle", "while the GPU idled because of the host"), ("f-busy", "otherwise"))
     )
     graphs = [
-        _graph(rank, redactor, len(ranks) > 1, index == 0, is_alone)
+        _draw_graph(rank, redactor, len(ranks) > 1, index == 0, is_alone)
         for index, rank in enumerate(ranks)
     ]
     return render_section("host", "What the host did", intro, keys, *graphs)
 
 
-def _graph(
+def _draw_graph(
     rank: HostSamples, redactor: Redactor, several: bool, first: bool, is_alone: bool
 ) -> str:
     root = _Node()
@@ -79,7 +79,7 @@ def _graph(
     shown = {name: redactor.text(name) for name in names}
     for stack, samples, idle in rank.stacks:
         root.add([shown[name] for name in stack], samples, idle)
-    boxes = list(_boxes(root, root.samples, 0, 0))[:_MOST_BOXES]
+    boxes = list(_draw_boxes(root, root.samples, 0, 0))[:_MOST_BOXES]
     depth = 1 + max((row for row, _ in boxes), default=0)
     about = f"{root.samples:,} {rank.kind} samples"
     if not is_alone:
@@ -95,17 +95,17 @@ def _graph(
     return render_folded(about, drawing, open_=first) if several else drawing
 
 
-def _boxes(node: _Node, total: int, row: int, offset: int) -> Iterator[tuple[int, str]]:
+def _draw_boxes(node: _Node, total: int, row: int, offset: int) -> Iterator[tuple[int, str]]:
     """Yield (row, box) of the functions that the node called, widest first."""
     for name, inner in sorted(node.inner.items(), key=lambda pair: (-pair[1].samples, pair[0])):
         share = inner.samples / total
         if share >= _LEAST:
-            yield row, _box(name, inner, share, row, offset / total)
-            yield from _boxes(inner, total, row + 1, offset)
+            yield row, _draw_box(name, inner, share, row, offset / total)
+            yield from _draw_boxes(inner, total, row + 1, offset)
         offset += inner.samples
 
 
-def _box(name: str, node: _Node, share: float, row: int, offset: float) -> str:
+def _draw_box(name: str, node: _Node, share: float, row: int, offset: float) -> str:
     idle = node.idle / node.samples
     shares = f"{format_percent(share)}; {format_percent(idle)} while GPU idle"
     title = f"{name}: {node.samples:,} samples, {shares}"

@@ -47,16 +47,18 @@ def counters_part(database: Database, scope: Scope) -> GpuCounters:
     """
     span, gpu_metrics = steady_span(database, scope), metrics.load_metrics(database)
     gpus = sorted({metric.gpu for metric in gpu_metrics})[:_MOST_GPUS]
-    drawn = tuple((gpu, _metric_curves(gpu_metrics, gpu, span, scope.offset_ns)) for gpu in gpus)
+    drawn = tuple(
+        (gpu, _make_metric_curves(gpu_metrics, gpu, span, scope.offset_ns)) for gpu in gpus
+    )
     memory = []
     for rank in activities_of(database, scope)[:_MOST_RANKS]:
         time, size = on_device(database, rank.process, rank.device)
         if len(time):
-            memory.append(_memory_curve(f"rank {rank.rank}", time + scope.offset_ns, size))
+            memory.append(_make_memory_curve(f"rank {rank.rank}", time + scope.offset_ns, size))
     return GpuCounters(tuple((gpu, lines) for gpu, lines in drawn if lines), tuple(memory))
 
 
-def _metric_curves(
+def _make_metric_curves(
     gpu_metrics: tuple[metrics.Metric, ...], gpu: int, span: tuple[int, int], offset: int
 ) -> tuple[Curve, ...]:
     chosen = {
@@ -66,11 +68,11 @@ def _metric_curves(
     for name, metric in chosen.items():
         part = metric.between(*span) if metric else None
         if part is not None and len(part.time):
-            curves_found.append(_binned(name, part, offset))
+            curves_found.append(_bin_metric(name, part, offset))
     return tuple(curves_found)
 
 
-def _binned(name: str, metric: metrics.Metric, offset: int) -> Curve:
+def _bin_metric(name: str, metric: metrics.Metric, offset: int) -> Curve:
     edges = np.linspace(metric.time[0], metric.time[-1] + 1, _BINS + 1)
     place = np.clip(np.searchsorted(edges, metric.time, side="right") - 1, 0, _BINS - 1)
     count = np.bincount(place, minlength=_BINS)
@@ -80,7 +82,7 @@ def _binned(name: str, metric: metrics.Metric, offset: int) -> Curve:
     return Curve(name, middle / 1e9, sums[rows] / count[rows])
 
 
-def _memory_curve(name: str, time: NDArray[np.int64], size: NDArray[np.int64]) -> Curve:
+def _make_memory_curve(name: str, time: NDArray[np.int64], size: NDArray[np.int64]) -> Curve:
     """Every n-th point of the curve, always with its peak."""
     keep = np.unique(
         np.r_[0 : len(time) : max(1, len(time) // 300), np.argmax(size), len(time) - 1]

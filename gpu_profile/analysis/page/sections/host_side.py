@@ -66,7 +66,7 @@ def _draw_host_picture(rank: int, ranges: Ranges, offset: int) -> RankPicture:
     )
 
 
-def _only_of_hosts(analysis: Analysis) -> Analysis:
+def _restrict_to_hosts(analysis: Analysis) -> Analysis:
     """The analysis over only those reports that hold no GPU work.
 
     The page's other tables have no rows for such reports.
@@ -88,7 +88,7 @@ def _merge_partials(parts: Sequence[Any], analysis: Analysis) -> Table:
 
 
 HOST_TABLES = (
-    (_only_of_hosts(NVTX_SUM), "NVTX ranges by time"),
-    (_only_of_hosts(MPI_EVENT_SUM), "MPI calls by time"),
-    (_only_of_hosts(OSRT_SUM), "long calls of the operating system's libraries by time"),
+    (_restrict_to_hosts(NVTX_SUM), "NVTX ranges by time"),
+    (_restrict_to_hosts(MPI_EVENT_SUM), "MPI calls by time"),
+    (_restrict_to_hosts(OSRT_SUM), "long calls of the operating system's libraries by time"),
 )

@@ -103,7 +103,7 @@ def kernel_classes(table: Table, is_alone: bool = False) -> str:
         times.setdefault(str(kind), {})[rank] = int(ns or 0)
     order = sorted(times, key=lambda kind: (-sum(times[kind].values()), kind))
     bars = [
-        _bar(name_bar(rank, is_alone), [(kind, times[kind].get(rank, 0)) for kind in order])
+        _make_bar(name_bar(rank, is_alone), [(kind, times[kind].get(rank, 0)) for kind in order])
         for rank in dict.fromkeys(table.column("Rank"))
     ]
     intro = "Kernel time summed by what the kernels' names say they do."
@@ -121,6 +121,6 @@ def kernel_classes(table: Table, is_alone: bool = False) -> str:
     return render_section("classes", title, intro, chart, numbers)
 
 
-def _bar(name: str, parts: list[tuple[str, int]]) -> Bar:
+def _make_bar(name: str, parts: list[tuple[str, int]]) -> Bar:
     shown = (BarPart(f"k-{kind.replace(' ', '-').lower()}", kind, kind, ns) for kind, ns in parts)
     return Bar(name, tuple(shown), format_duration(sum(ns for _, ns in parts)))

@@ -68,7 +68,7 @@ def model_icicle(
     clean_texts: dict[str, str] = {}
     data = [_describe(node, redactor, clean_texts) for node, _, _ in boxes]
     shapes = [
-        _box(number, node, row, offset, root.time, data[number][0])
+        _draw_box(number, node, row, offset, root.time, data[number][0])
         for number, (node, row, offset) in enumerate(boxes)
     ]
     depth = 1 + max(row for _, row, _ in boxes)
@@ -161,7 +161,7 @@ def _walk(node: _Node) -> Iterator[_Node]:
         yield from _walk(inner)
 
 
-def _box(number: int, node: _Node, row: int, offset: int, total: int, path: object) -> str:
+def _draw_box(number: int, node: _Node, row: int, offset: int, total: int, path: object) -> str:
     share, backward = node.time / total, node.backward / max(node.time, 1)
     title = f"{path}: {format_duration(node.time)}, {format_percent(share)}"
     title += f"; {format_percent(backward)} of it backward" if node.backward else ""

@@ -39,13 +39,13 @@ def check_file(path: Path, shown: Path) -> None:
         raise ReportError(f"{shown} has a zeroed header: its export was interrupted", AGAIN)
     if not header.startswith(MAGIC):
         raise ReportError(f"{shown} is no SQLite file", "Give a .sqlite that nsys exported")
-    if len(header) < 100 or size < _expected_size(header):
+    if len(header) < 100 or size < _compute_size(header):
         raise ReportError(f"{shown} is truncated: it holds {size} bytes", AGAIN)
     if Path(f"{path}-journal").exists() or Path(f"{path}-wal").exists():
         raise ReportError(f"{shown} has a journal: its export runs or was interrupted", AGAIN)
 
 
-def _expected_size(header: bytes) -> int:
+def _compute_size(header: bytes) -> int:
     page = int.from_bytes(header[16:18], "big")
     counted = header[24:28] == header[92:96]  # true only if the page count is up to date
     return (65536 if page == 1 else page) * int.from_bytes(header[28:32], "big") * counted

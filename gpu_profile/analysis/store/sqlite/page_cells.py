@@ -95,7 +95,7 @@ def _decode_layout(
     `window` holds the first bytes of each cell, `used` the bytes of its page before the cell.
     """
     head = window.view(np.uint8)
-    payload = _two_bytes(head) if layout.size == 2 else head[:, 0].astype(np.int32)
+    payload = _decode_two_bytes(head) if layout.size == 2 else head[:, 0].astype(np.int32)
     # A leaf keeps up to U - 35 bytes of a row in its page, and the rest in overflow pages (section
     # 1.6). A length of one byte is below 128, so it always fits: a page has 480 usable bytes.
     if layout.size == 2 and int(payload.max()) > usable - 35:
@@ -140,7 +140,7 @@ def _find_cells(pages: Bytes, usable: int) -> tuple[IntArray, IntArray]:
     return np.repeat(np.arange(len(pages)) * size, counts) + used, used
 
 
-def _two_bytes(head: Bytes) -> Lengths:
+def _decode_two_bytes(head: Bytes) -> Lengths:
     """Decode varints of two bytes."""
     return (head[:, 0].astype(np.int32) & ~MORE) << 7 | head[:, 1]
 

@@ -110,13 +110,13 @@ class PageReader:
         leaves = self._leaves(root)
 
         def decoded(block: IntArray) -> list[IntArray]:
-            values = decode_columns(self._block(block), column_numbers, self._usable)
+            values = decode_columns(self._copy_pages(block), column_numbers, self._usable)
             arrays = [subtract(values[a], values[b[0]]) if b else values[a] for a, *b in columns]
             return _filter_rows(arrays, values, only)
 
         return [leaves[first : first + BLOCK] for first in range(0, len(leaves), BLOCK)], decoded
 
-    def _block(self, pages: IntArray) -> Bytes:
+    def _copy_pages(self, pages: IntArray) -> Bytes:
         """Copies of the pages, shape (pages, bytes), followed by SLACK zeros."""
         data = np.empty(len(pages) * self._size + SLACK, np.uint8)
         data[-SLACK:] = 0
@@ -162,15 +162,15 @@ class PageReader:
         for _ in range(DEEPEST):
             self._visit(level, visits)
             # Only the first page of a level tells its kind: reading all leaves is the whole table.
-            kind = int(self._block(level[:1])[0, _start(int(level[0]))])
+            kind = int(self._copy_pages(level[:1])[0, _start(int(level[0]))])
             if kind == LEAF:
                 return level
             if kind in INDEX:
                 raise Unsupported("a table WITHOUT ROWID")
-            level = np.concatenate([*self._below(level)])
+            level = np.concatenate([*self._list_below(level)])
         raise Damaged("a table is too deep")
 
-    def _below(self, level: IntArray) -> Iterator[IntArray]:
+    def _list_below(self, level: IntArray) -> Iterator[IntArray]:
         """Yield the children of each page of a level.
 
         The pages are read, not mapped: Linux maps up to 2 MB around each page of a map that is
@@ -178,8 +178,8 @@ class PageReader:
         """
         for first in range(0, len(level), BLOCK):
             numbers = level[first : first + BLOCK]
-            for number, page in zip(numbers.tolist(), self._block(numbers), strict=True):
-                yield self._children(page, _start(number))
+            for number, page in zip(numbers.tolist(), self._copy_pages(numbers), strict=True):
+                yield self._list_children(page, _start(number))
 
     def _visit(self, level: IntArray, visits: Bytes) -> None:
         """Raise Damaged for a page that does not exist or was visited before."""
@@ -192,7 +192,7 @@ class PageReader:
         if int(np.count_nonzero(visits)) != before + len(level):
             raise Damaged("a page is in a table twice")
 
-    def _children(self, page: Bytes, start: int) -> IntArray:
+    def _list_children(self, page: Bytes, start: int) -> IntArray:
         """The indexes of an interior page's children, from left to right."""
         head = page[start : start + 12]
         count = int.from_bytes(bytes(head[3:5]), "big")

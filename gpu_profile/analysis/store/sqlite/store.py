@@ -91,9 +91,9 @@ class SqliteStore:
             "SELECT name, type, rootpage FROM sqlite_master WHERE type IN ('table', 'view')"
             " ORDER BY name"
         ).fetchall()
-        return {str(name): self._info(str(name), *columns) for name, *columns in rows}
+        return {str(name): self._read_info(str(name), *columns) for name, *columns in rows}
 
-    def _info(self, table: str, kind: str, root: Value) -> TableInfo:
+    def _read_info(self, table: str, kind: str, root: Value) -> TableInfo:
         """Read a table's columns. Views and virtual tables are not queried: that could run code."""
         if kind != "table" or not isinstance(root, int) or root < 1:
             return TableInfo(0, (), frozenset(), "a view" if kind == "view" else "a virtual table")
@@ -145,7 +145,7 @@ class SqliteStore:
     ) -> list[IntArray]:
         self.check_table(table)
         try:
-            return self._pages.integers(*self._indexes(table, columns, only), convert)
+            return self._pages.integers(*self._find_indexes(table, columns, only), convert)
         except Unsupported:
             return convert(self._from_sql(table, columns, only))
         except Damaged as error:
@@ -158,7 +158,7 @@ class SqliteStore:
         self.check_table(table)
         done = 0
         try:
-            for part in self._pages.parts(*self._indexes(table, columns, only)):
+            for part in self._pages.parts(*self._find_indexes(table, columns, only)):
                 yield part
                 done += len(part[0])
         except Unsupported:
@@ -166,7 +166,7 @@ class SqliteStore:
         except Damaged as error:
             raise make_damaged_error(self.path, error) from error
 
-    def _indexes(
+    def _find_indexes(
         self, table: str, columns: Sequence[str], only: Mapping[str, Iterable[int]]
     ) -> tuple[int, list[tuple[int, ...]], dict[int, Iterable[int]]]:
         """(first page of the table, column numbers, filters by column number)."""
@@ -186,7 +186,7 @@ class SqliteStore:
         cells = [f"ifnull({quoted(name)},{MISSING})" for name in names]
         parts = [
             integers_of(rows, names, refuse_cells(self.path, table))
-            for rows in self._batches(table, cells, only)
+            for rows in self._read_batches(table, cells, only)
         ]
         values = np.concatenate([np.empty((0, len(names)), np.int64), *parts])
         columns_by_name = {
@@ -207,9 +207,9 @@ class SqliteStore:
         cells = [f"{quoted(name)}" for name in columns]
         with self._lock:  # threads share the connection
             self._connection.text_factory = make_decoder(self.notes, longest)
-            return list(chain.from_iterable(self._batches(table, cells, only)))
+            return list(chain.from_iterable(self._read_batches(table, cells, only)))
 
-    def _batches(
+    def _read_batches(
         self, table: str, cells: Sequence[str], only: Mapping[str, Iterable[int]]
     ) -> Iterator[list[tuple[Value, ...]]]:
         """Yield lists of BATCH rows in the file's order. Raises ReportError for SQLite's errors.

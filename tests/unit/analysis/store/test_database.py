@@ -50,7 +50,7 @@ def test_pages_and_sql_agree_on_every_integer_column(plain: Path) -> None:
     for table, columns in store.tables.items():
         for column in columns:
             try:
-                ours = store._pages.integers(*store._indexes(table, [column], {}))
+                ours = store._pages.integers(*store._find_indexes(table, [column], {}))
             except Unsupported:
                 continue
             assert np.array_equal(ours[0], store._from_sql(table, [column], {})[0])

@@ -150,15 +150,15 @@ def _compare(duration: IntArray, part: NDArray[np.float64]) -> tuple[int, int] |
 
 def judge_contention(views: Sequence[View[Contention]]) -> Judgement:
     """Find ranks whose kernels take longer beside collectives that move data."""
-    slow = [view for view in views if view.has_steps and view.is_costly(_longer_ms(view))]
+    slow = [view for view in views if view.has_steps and view.is_costly(_measure_slowdown(view))]
     if not slow:
         return Judgement()
     ranks = tuple(sorted({view.rank for view in slow}))
-    evidence = tuple(_list_evidence(max(slow, key=_longer_ms)))
+    evidence = tuple(_list_evidence(max(slow, key=_measure_slowdown)))
     return Judgement((Finding("contention", ranks, "compute", evidence, ADVICE),))
 
 
-def _longer_ms(view: View[Contention]) -> float:
+def _measure_slowdown(view: View[Contention]) -> float:
     """What kernels take longer in a step beside collectives that move data.
 
     Beside a collective that waits for a late rank it is a cost of that rank.
@@ -176,7 +176,7 @@ def _find_moving_part(view: View[Contention]) -> float:
 
 
 def _list_evidence(view: View[Contention]) -> Iterator[str]:
-    longer, moving = view.mean(view.fact.longer) / 1e6, _longer_ms(view)
+    longer, moving = view.mean(view.fact.longer) / 1e6, _measure_slowdown(view)
     yield (
         f"rank {view.rank}: kernels take {longer:.2f} of {view.step_ms:.2f} ms a step longer "
         f"beside communication than alone, {moving:.2f} ms of it while that moves data"
@@ -194,7 +194,7 @@ RULE = FindingRule(
     title="Compute slowed by communication",
     collect=collect_contention,
     judge=judge_contention,
-    time_ms=lambda view, _: _longer_ms(view),
+    time_ms=lambda view, _: _measure_slowdown(view),
     edit=lambda _finding: remove_contention(),
     rows=(
         FindingRow(

@@ -49,14 +49,14 @@ def judge_experts(views: Sequence[RankView]) -> Judgement:
         if group.roles.get(ALL_TO_ALL) != EXPERT:
             continue
         members = tuple(v for v in views if np.any(v.split.arrivals.group == group.number))
-        busiest = _busiest(members, group.number)
+        busiest = _find_busiest(members, group.number)
         if busiest:
-            finding = _finding(busiest, group.number)
+            finding = _make_finding(busiest, group.number)
             findings.setdefault(finding.ranks, finding)
     return Judgement(tuple(findings.values()))
 
 
-def _busiest(members: tuple[RankView, ...], number: int) -> _Busiest | None:
+def _find_busiest(members: tuple[RankView, ...], number: int) -> _Busiest | None:
     """The busiest ranks (at most half of the group), or None; nearly equal ranks count together."""
     compute = np.array([view.ms("compute") for view in members])
     least = find_least_ms(members)
@@ -82,12 +82,12 @@ def _is_awaited(
     host is slow, because uneven experts and a slow host both cost time then.
     """
     others_wait, busiest_wait = (
-        float(np.median([_waiting_ms(v, number) for v in side])) for side in (others, views)
+        float(np.median([_measure_waiting(v, number) for v in side])) for side in (others, views)
     )
     return (others_wait if known else others_wait - busiest_wait) >= least / 2
 
 
-def _waiting_ms(view: RankView, number: int) -> float:
+def _measure_waiting(view: RankView, number: int) -> float:
     collectives, arrivals = view.states.collectives, view.split.arrivals
     chosen = (
         (arrivals.group == number)
@@ -106,11 +106,11 @@ def _load(members: Sequence[RankView], number: int, busy: NDArray[np.bool_]) -> 
     average both are half, so load = 2 * bytes / mean - 1: bytes 1.25 times the mean are a load of
     1.5.
     """
-    total = np.array([_bytes(view, number) for view in members])
+    total = np.array([_count_bytes(view, number) for view in members])
     return float(2 * total[busy].mean() / total.mean() - 1) if total.all() else 0.0
 
 
-def _bytes(view: RankView, number: int) -> float:
+def _count_bytes(view: RankView, number: int) -> float:
     collectives, arrivals = view.states.collectives, view.split.arrivals
     chosen = (
         (arrivals.group == number)
@@ -121,11 +121,13 @@ def _bytes(view: RankView, number: int) -> float:
     return float(messages.bytes[chosen[messages.kernel]].sum())
 
 
-def _finding(busiest: _Busiest, number: int) -> Finding:
+def _make_finding(busiest: _Busiest, number: int) -> Finding:
     views, others = busiest.views, busiest.others
     ranks, other_ranks = (format_ranks(view.rank for view in side) for side in (views, others))
     compute = [float(np.mean([v.ms("compute") for v in side])) for side in (views, others)]
-    waits = [float(np.mean([_waiting_ms(v, number) for v in side])) for side in (views, others)]
+    waits = [
+        float(np.mean([_measure_waiting(v, number) for v in side])) for side in (views, others)
+    ]
     evidence = [
         f"compute: {ranks} {compute[0]:.2f} ms a step, {other_ranks} {compute[1]:.2f} ms",
         f"waiting in all-to-alls: {ranks} {waits[0]:.2f} ms a step, "

@@ -49,26 +49,26 @@ class _Stages:
 
 def judge_pipeline(views: Sequence[RankView]) -> Judgement:
     """At most one finding, for the stage that the others wait for."""
-    chains = _chains(views)
+    chains = _find_chains(views)
     if not chains:
         return Judgement()
     length = max(len(chain) for chain in chains)
     chains = [chain for chain in chains if len(chain) == length]
-    period = _period([view for chain in chains for view in chain])
+    period = _find_period([view for chain in chains for view in chain])
     if period is None:
         return Judgement(unjudged=("the stages of the pipeline: single steps are not known",))
-    stages = _stages(chains, period)
+    stages = _merge_stages(chains, period)
     bound = int(np.argmin(stages.bubble))
     # Without it: with two stages the median of all would be between both.
     others = np.delete(stages.bubble, bound)
     if float(np.median(others)) - stages.bubble[bound] < LEAST_DIFFERENCE:
         return Judgement()
-    return Judgement((_finding(stages, bound),))
+    return Judgement((_make_finding(stages, bound),))
 
 
-def _chains(views: Sequence[RankView]) -> list[tuple[RankView, ...]]:
+def _find_chains(views: Sequence[RankView]) -> list[tuple[RankView, ...]]:
     """The pipelines, each a tuple of views in the order of the stages, that is of the ranks."""
-    edges = _edges(views)
+    edges = _find_edges(views)
     home = list(range(len(views)))
     for index, other in edges:
         old, new = home[index], home[other]
@@ -80,7 +80,7 @@ def _chains(views: Sequence[RankView]) -> list[tuple[RankView, ...]]:
     return [chain for chain in chains if len(chain) > 1]
 
 
-def _edges(views: Sequence[RankView]) -> set[tuple[int, int]]:
+def _find_edges(views: Sequence[RankView]) -> set[tuple[int, int]]:
     """Pairs of views (by index) that exchange messages of a pipeline."""
     groups = find_groups([view.split for view in views])
     collectives = [view.states.collectives for view in views]
@@ -115,7 +115,7 @@ class _Period:
         return np.asarray((time >= self.start) & (time < self.end))
 
 
-def _period(views: Sequence[RankView]) -> _Period | None:
+def _find_period(views: Sequence[RankView]) -> _Period | None:
     """The steady period of the rank with most steps, or None without steps.
 
     All ranks of a pipeline step together, but a rank that mostly waits may have no steps found.
@@ -127,16 +127,18 @@ def _period(views: Sequence[RankView]) -> _Period | None:
     return _Period(view.start, view.end, view.steps)
 
 
-def _stages(chains: Sequence[tuple[RankView, ...]], period: _Period) -> _Stages:
+def _merge_stages(chains: Sequence[tuple[RankView, ...]], period: _Period) -> _Stages:
     """The stages; those of parallel pipelines (with data or tensor parallelism) are merged."""
     views = tuple(zip(*chains, strict=True))
-    bubble = np.array([np.mean([_waiting(view, period) for view in stage]) for stage in views])
-    counts = [_messages_a_step(view, period) for stage in views for view in stage]
+    bubble = np.array(
+        [np.mean([_measure_waiting(view, period) for view in stage]) for stage in views]
+    )
+    counts = [_count_messages(view, period) for stage in views for view in stage]
     step = (period.end - period.start) / period.steps / 1e6
     return _Stages(views, bubble, max(1, round(float(np.median(counts)))), step)
 
 
-def _waiting(view: RankView, period: _Period) -> float:
+def _measure_waiting(view: RankView, period: _Period) -> float:
     """The part of the time in which the rank waits in point-to-point kernels without compute."""
     collectives, arrivals = view.states.collectives, view.split.arrivals
     is_message = (
@@ -150,7 +152,7 @@ def _waiting(view: RankView, period: _Period) -> float:
     return waits.total / max(1, period.end - period.start)
 
 
-def _messages_a_step(view: RankView, period: _Period) -> float:
+def _count_messages(view: RankView, period: _Period) -> float:
     """The largest number of messages from the rank to one other rank in a step.
 
     It is the number of microbatches, because a stage sends each one to the next stage.
@@ -166,7 +168,7 @@ def _messages_a_step(view: RankView, period: _Period) -> float:
     return max(counts, default=0) / period.steps
 
 
-def _finding(stages: _Stages, bound: int) -> Finding:
+def _make_finding(stages: _Stages, bound: int) -> Finding:
     step, work = stages.step_ms, 1 - stages.bubble
     ranks = tuple(sorted(view.rank for view in stages.views[bound]))
     bubbles = ", ".join(

@@ -133,16 +133,16 @@ def _measure_excess(suspects: Suspects) -> dict[str, float]:
     # Kernels on waiting ranks are slowed by the collective beside them; that part is added back.
     spared = np.median([contention_ms(view, suspects.late[0]) for view in suspects.others])
     exposed = max(more("idle_copy"), 0.0)
-    staging = min(exposed, _staging_excess(suspects))
+    staging = min(exposed, _measure_staging_excess(suspects))
     late_gaps = more("idle_launch", "idle_stall", "idle_sync") + exposed - staging
     return {
-        "host": _host_excess(suspects, late_gaps),
+        "host": _measure_host_excess(suspects, late_gaps),
         "compute": more("compute") + float(spared),
         "copy": more("memory") + staging,
     }
 
 
-def _staging_excess(suspects: Suspects) -> float:
+def _measure_staging_excess(suspects: Suspects) -> float:
     """The idle time before copies (ms in a step) that the late ranks' longer copies explain.
 
     A pageable copy is staged by the host first. The GPUs of ranks that are on time still work
@@ -156,7 +156,7 @@ def _staging_excess(suspects: Suspects) -> float:
     return idle * max(1 - others / late, 0.0) if late else 0.0
 
 
-def _host_excess(suspects: Suspects, gaps: float) -> float:
+def _measure_host_excess(suspects: Suspects, gaps: float) -> float:
     if not all(view.has_steps for view in (*suspects.late, *suspects.others)):
         return gaps
 
@@ -200,7 +200,7 @@ def _make_finding(suspects: Suspects) -> Finding | None:
         evidence += tuple(list_host_work(suspects, silent))
     if cause == "compute":
         evidence += list_module_evidence(suspects)
-    advice = _advice(suspects, cause, silent)
+    advice = _choose_advice(suspects, cause, silent)
     included = INCLUDED.get(most, ())
     return Finding("straggler", late, cause, evidence, advice, others, included)
 
@@ -214,7 +214,7 @@ def _name_cause(most: str, late_by_silence: bool, suspects: Suspects) -> str:
     return "compute" if launches_more(suspects) else "host"
 
 
-def _advice(suspects: Suspects, cause: str, late_by_silence: bool) -> str:
+def _choose_advice(suspects: Suspects, cause: str, late_by_silence: bool) -> str:
     loads = cause == "host" and late_by_silence and any(map(ends_with_input, suspects.late))
     return f"{ADVICE[cause]} If it loads data there: {DATA_ADVICE}" if loads else ADVICE[cause]
 

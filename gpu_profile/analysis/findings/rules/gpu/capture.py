@@ -69,7 +69,7 @@ def _find_lost(reports: Sequence[ReportHealth]) -> list[Finding]:
         if not bad and not report.losses:
             continue
         ranks += [rank.rank for rank in (bad or report.ranks)]
-        lines += [_loss_line(rank) for rank in bad]
+        lines += [_describe_loss(rank) for rank in bad]
         lines += [f"{report.report}: {text}" for text in report.losses]
         advices[_choose_advice(report, bad)] = None
     finding = _make_finding(ranks, "lost_events", *lines)
@@ -84,7 +84,7 @@ def _choose_advice(report: ReportHealth, bad: Sequence[Health]) -> str:
     return WINDOW_ADVICE if _WINDOW.fullmatch(report.report) else ADVICE
 
 
-def _loss_line(rank: Health) -> str:
+def _describe_loss(rank: Health) -> str:
     untimed = f", {rank.untimed} of {rank.kernels} kernels no duration" if rank.untimed else ""
     behind = f", {rank.behind} more were launched after the last kernel" if rank.behind else ""
     silence = rank.silence

@@ -86,15 +86,15 @@ def _sum_time(activity: Activity, rows: IntArray) -> IntArray:
 def judge_scalar_products(views: Sequence[View[ScalarProducts]]) -> Judgement:
     """Find ranks that spend time in fp32 products, on a GPU with faster units."""
     faster = [view for view in views if view.fact.ratio > LEAST_SPEED_UP]
-    slow = [view for view in faster if view.is_costly(_ms(view))]
+    slow = [view for view in faster if view.is_costly(_measure_ms(view))]
     if not slow:
         return Judgement(unjudged=(HIDDEN,) if any(map(_is_hidden, faster)) else ())
     ranks = tuple(sorted({view.rank for view in slow}))
-    worst = max(slow, key=_ms)
+    worst = max(slow, key=_measure_ms)
     return Judgement((Finding("no_tensor_cores", ranks, "fp32", _list_evidence(worst), ADVICE),))
 
 
-def _ms(view: View[ScalarProducts]) -> float:
+def _measure_ms(view: View[ScalarProducts]) -> float:
     return view.mean(view.fact.time) / 1e6
 
 
@@ -102,16 +102,16 @@ def _is_hidden(view: View[ScalarProducts]) -> bool:
     return view.mean(view.fact.hidden) / 1e6 >= MOSTLY * view.step_ms
 
 
-def _gain(view: View[ScalarProducts]) -> float:
+def _predict_gain(view: View[ScalarProducts]) -> float:
     """ms a step. A rank beside a slow one may have an unknown GPU, with a ratio of 0."""
-    return _ms(view) * (1 - 1 / max(view.fact.ratio, 1.0))
+    return _measure_ms(view) * (1 - 1 / max(view.fact.ratio, 1.0))
 
 
 def _list_evidence(view: View[ScalarProducts]) -> tuple[str, ...]:
     fact = view.fact
     names = sorted(fact.names, key=lambda name: (-fact.names[name], name))[:MOST_NAMES]
     return (
-        f"rank {view.rank}: {_ms(view):.2f} of {view.step_ms:.2f} ms a step in fp32 matrix "
+        f"rank {view.rank}: {_measure_ms(view):.2f} of {view.step_ms:.2f} ms a step in fp32 matrix "
         f"products without tensor cores, most in {', '.join(names)}",
         f"rank {view.rank}: tensor cores multiply TF32 up to {fact.ratio:.1f} times as fast; the "
         f"estimate takes {REACHED * fact.ratio:.1f} times, its range {LEAST_SPEED_UP:.0f} to "
@@ -134,7 +134,7 @@ RULE = FindingRule(
     title="No tensor cores",
     collect=collect_scalar_products,
     judge=judge_scalar_products,
-    time_ms=lambda view, _: _gain(view),
+    time_ms=lambda view, _: _predict_gain(view),
     rows=(
         FindingRow(
             causes=("fp32",),

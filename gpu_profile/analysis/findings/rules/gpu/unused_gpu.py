@@ -96,7 +96,9 @@ def measure_gpu_use(activity: Activity, database: Database) -> GpuUse:
         return NO_USE
     first, last = steady_window(activity)
     span = Intervals(np.array([first]), np.array([last]))
-    compute, gemm = (part.meet(span) for part in (activity.ops.union(COMPUTE), _gemms(activity)))
+    compute, gemm = (
+        part.meet(span) for part in (activity.ops.union(COMPUTE), _find_gemms(activity))
+    )
     means = [
         {
             name: mean
@@ -118,7 +120,7 @@ def _number(activity: Activity, database: Database) -> int:
     return numbers.get((pid, activity.device), activity.device)
 
 
-def _gemms(activity: Activity) -> Intervals:
+def _find_gemms(activity: Activity) -> Intervals:
     ops = activity.ops
     is_compute = ops.kind == COMPUTE
     codes = [key for key in list_distinct(ops.name[is_compute]) if _is_gemm(activity.names[key])]
@@ -145,25 +147,25 @@ def _mean(metric: metrics.Metric, part: Intervals) -> float | None:
 
 def judge_unused_gpu(views: Sequence[View[GpuFacts]]) -> Judgement:
     """Judge the blocks of kernels, and the hardware metrics where they were sampled."""
-    tensor = [view for view in views if _gemms_without_tensor_cores(view)]
-    small = [view for view in views if _few_sms(view)]
+    tensor = [view for view in views if _lacks_tensor_cores(view)]
+    small = [view for view in views if _uses_few_sms(view)]
     causes = (("tensor_cores", tensor), ("few_sms", small))
-    by_metrics = (_finding(cause, ranks) for cause, ranks in causes if ranks)
+    by_metrics = (_make_finding(cause, ranks) for cause, ranks in causes if ranks)
     return Judgement((*judge_small_grids(views), *by_metrics))
 
 
-def _gemms_without_tensor_cores(view: View[GpuFacts]) -> bool:
+def _lacks_tensor_cores(view: View[GpuFacts]) -> bool:
     use = view.fact.use
     active = use.gemm.get("tensor cores")
     return active is not None and active < TENSOR_PERCENT and use.gemm_share >= GEMM_SHARE
 
 
-def _few_sms(view: View[GpuFacts]) -> bool:
+def _uses_few_sms(view: View[GpuFacts]) -> bool:
     active = view.fact.use.compute.get("SMs active")
     return active is not None and active < SM_PERCENT and view.share("compute") >= COMPUTE_SHARE
 
 
-def _finding(cause: str, views: Sequence[View[GpuFacts]]) -> Finding:
+def _make_finding(cause: str, views: Sequence[View[GpuFacts]]) -> Finding:
     """A finding without a cost: the recording does not show how much faster kernels could be."""
     ranks = tuple(sorted({view.rank for view in views}))
     evidence = []

@@ -23,12 +23,12 @@ GAP_ADVICE = (
 
 def judge_decode_gap(views: Sequence[RankView]) -> Judgement:
     """Find hosts that work between the copy of the tokens and the next launch."""
-    slow = [view for view in views if view.is_costly(_gap_ms(view))]
+    slow = [view for view in views if view.is_costly(_measure_gap(view))]
     advice = GAP_ADVICE + advise_stacks(slow)
     return judge_state("decode_gap", "host", slow, _list_evidence, advice)
 
 
-def _gap_ms(view: RankView) -> float:
+def _measure_gap(view: RankView) -> float:
     """The host's work between two iterations, in the mean of all (ms)."""
     return view.mean(np.r_[0, _list_gaps(view)]) / 1e6
 
@@ -40,7 +40,7 @@ def _list_gaps(view: RankView) -> IntArray:
 
 
 def _list_evidence(views: Sequence[RankView]) -> tuple[str, ...]:
-    worst = max(views, key=_gap_ms)
+    worst = max(views, key=_measure_gap)
     ranks = format_ranks(view.rank for view in views)
     return (f"{ranks}: {_describe_gap(worst)}", *list_places(views, STALL))
 
@@ -84,7 +84,7 @@ RULE = FindingRule(
     ),
     needs_all_kernels=True,
     explains=_explains,
-    time_ms=lambda view, _: _gap_ms(view),
+    time_ms=lambda view, _: _measure_gap(view),
     edit=lambda _finding: DECODE_GAP,
     place=find_longest_gap(STALL),
     excess=_list_gaps,

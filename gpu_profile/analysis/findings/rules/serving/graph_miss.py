@@ -44,7 +44,7 @@ def collect_graph_launches(activity: Activity, _: Database) -> GraphLaunches:
 
 def judge_graph_miss(views: Sequence[View[GraphLaunches]]) -> Judgement:
     """Find decode steps without a graph where others have one."""
-    missing = [view for view in views if view.is_costly(_lost_ms(view))]
+    missing = [view for view in views if view.is_costly(_measure_loss(view))]
     judged = judge_state("graph_miss", "batch", missing, _list_evidence, GRAPH_ADVICE)
     if not all(_holds_launches(view) for view in missing):
         return judged
@@ -68,7 +68,7 @@ def _split(view: View[GraphLaunches]) -> tuple[Flags, Flags, IntArray]:
     return decodes & ~launches, decodes & launches, (steps.end - steps.start)[kept]
 
 
-def _lost_ms(view: View[GraphLaunches]) -> float:
+def _measure_loss(view: View[GraphLaunches]) -> float:
     """What the steps without a graph take longer than those with one, in the mean of all (ms)."""
     if not view.states.steps.are_iterations:
         return 0.0
@@ -91,7 +91,7 @@ def _find_excess(view: View[GraphLaunches]) -> IntArray:
 
 
 def _list_evidence(views: Sequence[View[GraphLaunches]]) -> tuple[str, ...]:
-    worst = max(views, key=_lost_ms)
+    worst = max(views, key=_measure_loss)
     missed, replayed, time = _split(worst)
     late, usual = (float(np.median(time[rows])) / 1e6 for rows in (missed, replayed))
     batch = worst.states.steps.batch[worst.kept]
@@ -125,7 +125,7 @@ RULE = FindingRule(
         ),
     ),
     needs_all_kernels=True,
-    time_ms=lambda view, _: _lost_ms(view),
+    time_ms=lambda view, _: _measure_loss(view),
     edit=lambda _finding: MISSED_GRAPHS,
     excess=_find_excess,
 )

@@ -78,7 +78,7 @@ def _is_late(view: RankView) -> bool:
     return tokens.find_late(everything) >= LEAST_RATIO * usual
 
 
-def _lost_ms(view: RankView) -> float:
+def _measure_loss(view: RankView) -> float:
     """What prompts add to the time between tokens, in the mean of all iterations (ms)."""
     if not view.states.steps.are_iterations:
         return 0.0
@@ -102,7 +102,7 @@ def _find_excess(view: RankView) -> IntArray:
 
 
 def _list_evidence(views: Sequence[RankView]) -> tuple[str, ...]:
-    worst = max(views, key=_lost_ms)
+    worst = max(views, key=_measure_loss)
     tokens = _measure_tokens(worst)
     late = tokens.find_late(np.ones(len(tokens.time), bool))
     held = tokens.time[~tokens.alone]
@@ -129,7 +129,7 @@ RULE = FindingRule(
             ),
         ),
     ),
-    time_ms=lambda view, _: _lost_ms(view),
+    time_ms=lambda view, _: _measure_loss(view),
     edit=lambda _finding: PROMPTS,
     excess=_find_excess,
 )
