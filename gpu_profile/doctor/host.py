@@ -88,8 +88,8 @@ def _check_space(facts: Facts) -> Check:
 
 
 def _has_capability(facts: Facts, capability: int) -> bool:
-    held = int(facts["capabilities"] or "0", 16)
-    return bool(held >> capability & 1)
+    capabilities = int(facts["capabilities"] or "0", 16)
+    return bool(capabilities >> capability & 1)
 
 
 def _check_sampling(facts: Facts) -> Check:

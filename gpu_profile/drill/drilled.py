@@ -61,12 +61,12 @@ def make_table(plan: DrillPlan, drilled: Sequence[Drilled]) -> Table:
 def _make_row(plan: DrillPlan, kernel: Kernel, launch: Launch | None) -> tuple[Any, ...]:
     shape = ("x".join(map(str, kernel.grid)), "x".join(map(str, kernel.block)))
     share = round(100 * kernel.total_ns / max(plan.step_ns, 1), 2)
-    known = (kernel.name, *shape, kernel.times, kernel.place, kernel.ns, share)
+    cells = (kernel.name, *shape, kernel.times, kernel.place, kernel.ns, share)
     if launch is None:
-        return (*known, None, None, None, None, None, None)
+        return (*cells, None, None, None, None, None, None)
     texts = (advice.text for advice in launch.advice[:_LINES_OF_ADVICE])
-    measured = (round(launch.ns), launch.compute, launch.memory, launch.occupancy)
-    return (*known, *measured, launch.limit, " ".join(texts))
+    counters = (round(launch.ns), launch.compute, launch.memory, launch.occupancy)
+    return (*cells, *counters, launch.limit, " ".join(texts))
 
 
 def tell_drilled(plan: DrillPlan, drilled: Sequence[Drilled]) -> Iterator[str]:

@@ -104,8 +104,8 @@ def _order_advice(advice: Iterable[Advice]) -> tuple[Advice, ...]:
     """
     best: dict[str, Advice] = {}
     for each in advice:
-        known = best.get(each.rule)
-        best[each.rule] = each if known is None or each.speedup > known.speedup else known
+        other = best.get(each.rule)
+        best[each.rule] = each if other is None or each.speedup > other.speedup else other
     places = {"SOLBottleneck": -1, "MemoryL2Compression": 1}
     return tuple(sorted(best.values(), key=lambda e: (places.get(e.rule, 0), -e.speedup)))
 

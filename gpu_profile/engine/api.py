@@ -98,9 +98,9 @@ def _find_address() -> dict[str, Any]:
     if "base_url" in client_options:
         return client_options
     with contextlib.suppress(ToolError):  # no docker CLI here: the default socket
-        shown = process.run(make_engine_command("context", "show"))
-        context = docker.context.ContextAPI.get_context(shown.stdout.strip() or "default")
-        if shown.returncode == 0 and context and context.Host:
+        answer = process.run(make_engine_command("context", "show"))
+        context = docker.context.ContextAPI.get_context(answer.stdout.strip() or "default")
+        if answer.returncode == 0 and context and context.Host:
             return {"base_url": context.Host, "tls": context.TLSConfig or False}
     return client_options
 

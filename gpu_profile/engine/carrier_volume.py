@@ -65,15 +65,15 @@ def fill_volume(image: ImageRef) -> Steps[Carrier]:
     """Return the carrier of our image, in a volume. The engine copies it there the first time."""
     facts = yield from describe_carrier(image)
     volume = f"gpu-profile-{facts['digest'][:12]}"
-    made = yield make_engine_command(
+    creation = yield make_engine_command(
         "volume", "create", f"--label={LABEL}={facts['digest']}", volume
     )
-    engine_answers.check_engine_result(made, f"making the volume {volume}")
+    engine_answers.check_engine_result(creation, f"making the volume {volume}")
     # The engine copies what the image has at the target into a volume that is empty:
     # https://docs.docker.com/engine/storage/volumes/
     mount = f"--mount=type=volume,source={volume},target={CARRIED_TO}"
-    filled = yield make_command(*(ENGINE, "run", *_ALONE, mount, "--entrypoint=true", str(image)))
-    engine_answers.check_engine_result(filled, f"copying nsys to the volume {volume}")
+    copying = yield make_command(*(ENGINE, "run", *_ALONE, mount, "--entrypoint=true", str(image)))
+    engine_answers.check_engine_result(copying, f"copying nsys to the volume {volume}")
     return Carrier(source=volume, digest=facts["digest"], glibc=facts["glibc"])
 
 
@@ -106,11 +106,11 @@ def bring_agent(agent: Path, image: ImageRef) -> Steps[Carrier]:
     Raises ToolError for an image with no such Python.
     """
     words = (ENGINE, "run", *_ALONE, "--entrypoint=python3", str(image))
-    asked = yield make_command(*words, "-c", "import sys; sys.exit(sys.version_info < (3, 8))")
-    if asked.returncode in {1, *_NO_PROGRAM}:
+    answer = yield make_command(*words, "-c", "import sys; sys.exit(sys.version_info < (3, 8))")
+    if answer.returncode in {1, *_NO_PROGRAM}:
         what = f"{image} has no python3 of 3.8 or newer, which --with torch needs"
         raise ToolError(what, "Name the image in which the PyTorch program runs")
-    engine_answers.check_engine_result(asked, f"asking {image} for its Python")
+    engine_answers.check_engine_result(answer, f"asking {image} for its Python")
     return Carrier(source=str(agent), is_agent=True)
 
 

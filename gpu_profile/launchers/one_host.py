@@ -50,8 +50,8 @@ class OneHost(Scripted, ABC):
         if job.carrier is None:
             return (yield from super().probe(job))
         question = ("profile", "--help")
-        asked = yield self.script("find_nsys.py", f"--nsys={job.carrier.nsys}", *question)
-        return read_answer(self.check_result(asked))
+        answer = yield self.script("find_nsys.py", f"--nsys={job.carrier.nsys}", *question)
+        return read_answer(self.check_result(answer))
 
     @property
     def named_nsys(self) -> str:

@@ -87,9 +87,9 @@ def prove_efa(log: str, *, nics: int | None = None) -> Transport:
     _require_efa([match["provider"] for match in providers], networks)
     counts = {int(match["nics"]) for match in providers if match["nics"]}
     if nics is not None and counts and counts != {nics}:
-        shown = ", ".join(map(str, sorted(counts)))
+        numbers = ", ".join(map(str, sorted(counts)))
         raise GateError(
-            f"EFA found {shown} NICs on a node, {nics} expected",
+            f"EFA found {numbers} NICs on a node, {nics} expected",
             "Request all EFA devices of the instance for each node's job",
         )
     return Transport(

@@ -65,8 +65,8 @@ def first_options(
         value = "lf" if re.search(r"\blf\b", has.get("nic-metrics", "")) else "true"
         words += [f"--{name}={value}"] if name else []
         words += ["--enable=efa_metrics"] if efa and "enable" in has else []
-    given = list_given_options(has, spec.nsys_args)
-    return tuple(word for word in words if _split_option(word)[0] not in given)
+    given_names = list_given_options(has, spec.nsys_args)
+    return tuple(word for word in words if _split_option(word)[0] not in given_names)
 
 
 def sample_window(spec: ProfileSpec, *, gpus: bool) -> ProfileSpec:
@@ -130,16 +130,18 @@ def _collect_options(spec: ProfileSpec, has: Options, *, gpus: bool) -> tuple[st
             "--annotate ops is not available: this nsys has no --pytorch, which records shapes",
             "Use --annotate modules, or a newer nsys",
         )
-    given = list_given_options(has, spec.nsys_args)
+    given_names = list_given_options(has, spec.nsys_args)
     value_by_option = {**_choose_preset_options(spec, has, gpus=gpus), **_check_options(spec, has)}
-    if not given & {"nvtx-domain-include", "nvtx-domain-exclude"}:
+    if not given_names & {"nvtx-domain-include", "nvtx-domain-exclude"}:
         value_by_option |= _exclude_xla_ranges(value_by_option, has)
-    if given & {"output", "o", "force-overwrite", "f"}:
+    if given_names & {"output", "o", "force-overwrite", "f"}:
         raise SettingsError(
             "reports are named by rank and host", "Leave --output and --force-overwrite out"
         )
     # nsys refuses an option that is given twice, so nsys_args replace ours.
-    ours = (f"--{name}={value}" for name, value in value_by_option.items() if name not in given)
+    ours = (
+        f"--{name}={value}" for name, value in value_by_option.items() if name not in given_names
+    )
     return (*ours, *spec.nsys_args)
 
 

@@ -106,9 +106,9 @@ def watch_job(
         pause: Callable[[float], None] = time.sleep
         following = False
         while time.monotonic() < until:
-            asked = time.monotonic()
+            begin = time.monotonic()
             status = process.drive(launcher.status(job_id))
-            took = time.monotonic() - asked
+            took = time.monotonic() - begin
             absence.check(status)
             if status.state.finished:
                 return status

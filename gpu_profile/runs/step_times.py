@@ -114,8 +114,8 @@ class StepTimes:
             return ""
         if self.control is None:
             return f"the program ended {behind} {self.unit}s after it, while nsys made its report"
-        made = max(0, len(self.ms) - self.control)
-        steps = f"{made} {self.unit}s after nsys' work on its report"
+        count = max(0, len(self.ms) - self.control)
+        steps = f"{count} {self.unit}s after nsys' work on its report"
         return f"the program ended {steps}, {_FEWEST} count"
 
     def _find_slow(self, behind: Sequence[float]) -> tuple[int, float]:

@@ -127,8 +127,8 @@ class Calls:
     def number_of(self, thread: int) -> int:
         """The place of a globalTid in `threads`, or -1."""
         place = int(np.searchsorted(self.threads, thread))
-        found = place < len(self.threads) and int(self.threads[place]) == thread
-        return place if found else -1
+        is_there = place < len(self.threads) and int(self.threads[place]) == thread
+        return place if is_there else -1
 
     def longer_than(self, least: int) -> NDArray[np.bool_]:
         """A mask of the calls that take more ns."""

@@ -160,10 +160,10 @@ def _count_queued(ops: Ops) -> int:
     unknown = np.flatnonzero(ops.call == NO_CALL)
     if not len(unknown):
         return 0
-    known = np.flatnonzero(ops.call != NO_CALL)
+    attributed = np.flatnonzero(ops.call != NO_CALL)
     code, streams = encode_column(ops.stream)
     first = np.full(len(streams), len(ops.start))
-    rows = known[find_first_rows(code[known])]
+    rows = attributed[find_first_rows(code[attributed])]
     first[code[rows]] = rows
     return int(np.count_nonzero(unknown < first[code[unknown]]))
 

@@ -95,13 +95,13 @@ def _join_ops(first: Ops, other: Ops, calls: int, shift: int, codes: Mapping[int
 
 
 def _join_calls(first: Calls, other: Calls, shift: int, codes: Mapping[int, int]) -> Calls:
-    moved = replace(
+    calls = replace(
         other,
         start=other.start + shift,
         name=_rename_codes(other.name, codes),
     )
     columns = {
-        field.name: np.r_[getattr(first, field.name), getattr(moved, field.name)]
+        field.name: np.r_[getattr(first, field.name), getattr(calls, field.name)]
         for field in fields(Calls)
     }
     threads, place = np.unique(columns["threads"], return_inverse=True)

@@ -51,8 +51,8 @@ class Silence:
 @once_each
 def find_silence(activity: Activity) -> Silence | None:
     """The first kind of marks that goes on without GPU work; None at the edge of a window."""
-    found = (_judge(activity, *marks) for marks in _list_marks(activity))
-    return next(filter(None, found), None)
+    silences = (_judge(activity, *marks) for marks in _list_marks(activity))
+    return next(filter(None, silences), None)
 
 
 def _list_marks(activity: Activity) -> Iterator[tuple[str, IntArray, IntArray]]:

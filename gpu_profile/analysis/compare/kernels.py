@@ -43,8 +43,8 @@ def list_changed_kernels(base: Runs, new: Runs, fail_over: float) -> Table:
         _make_row(name, before.get(name), after.get(name), fail_over)
         for name in sorted(before.keys() | after.keys())
     ]
-    shown = [row for row in rows if row[1] != "same" and abs(float(row[6] or 0)) >= least]
-    return Table("kernels_changed", KERNEL_COLUMNS, tuple(sorted(shown, key=_key_by_change)))
+    changes = [row for row in rows if row[1] != "same" and abs(float(row[6] or 0)) >= least]
+    return Table("kernels_changed", KERNEL_COLUMNS, tuple(sorted(changes, key=_key_by_change)))
 
 
 def _key_by_change(row: tuple[Cell, ...]) -> tuple[float, str]:

@@ -236,11 +236,11 @@ def _leave_explained(findings: Sequence[Finding]) -> list[Finding]:
 
     With a "pipeline" or "experts" a rank is late because of how the work is distributed.
     """
-    kept = list(findings)
+    rest = list(findings)
     for kind, rule in RULES.items():
-        of_kind = [finding for finding in kept if finding.kind == kind]
-        kept = [f for f in kept if not (of_kind and rule.explains(of_kind, f))]
-    return kept
+        of_kind = [finding for finding in rest if finding.kind == kind]
+        rest = [f for f in rest if not (of_kind and rule.explains(of_kind, f))]
+    return rest
 
 
 def make_views(ranks: Sequence[RankFacts], clock_error_ns: int) -> dict[str, list[View[Any]]]:

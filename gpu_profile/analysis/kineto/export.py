@@ -198,8 +198,8 @@ class _Writer:
         job = facts.get("distributedInfo")
         job = job if isinstance(job, dict) else {}
         variables = (("RANK", job.get("rank")), ("WORLD_SIZE", job.get("world_size")))
-        known = (f"{name}={value}" for name, value in variables if isinstance(value, int))
-        yield "META_DATA_CAPTURE", [("ENVIRONMENT_VARIABLE", setting) for setting in known]
+        settings = (f"{name}={value}" for name, value in variables if isinstance(value, int))
+        yield "META_DATA_CAPTURE", [("ENVIRONMENT_VARIABLE", setting) for setting in settings]
         devices = _list_devices(facts)
         yield "TARGET_INFO_GPU", devices
         yield "TARGET_INFO_CUDA_DEVICE", [(number, number, pid) for number, *_ in devices]

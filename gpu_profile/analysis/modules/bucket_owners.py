@@ -67,10 +67,10 @@ def find_bucket_owners(
     owners: list[Module | None] = [None] * len(time)
     if not len(rows) or not len(inside):
         return owners
-    known = _list_modules(marks)
+    modules = _list_modules(marks)
     events = _list_events(marks, rows, mark_names[inside], time[inside])
     for place, name in _name_owners(marks, events):
-        owners[inside[place]] = known.get(name, Module(name)) if name else None
+        owners[inside[place]] = modules.get(name, Module(name)) if name else None
     return owners
 
 

@@ -158,10 +158,10 @@ def _set_graph_owners(
     codes[replayed] = np.where(owned[codes[replayed]], codes[replayed], graph)
     captures = activity.captures
     place = captures.places(activity.ops.graph_node[replayed]) if captures else replayed * 0 - 1
-    known = place >= 0
-    if captures is None or not known.any():
+    has_capture = place >= 0
+    if captures is None or not has_capture.any():
         return
-    rows, place = replayed[known], place[known]
+    rows, place = replayed[has_capture], place[has_capture]
     names = _open_on_thread(marks.ranges, captures.thread[place], captures.time[place])
     captured = mark_code[names]
     codes[rows] = np.where(owned[captured], captured, codes[rows])

@@ -79,12 +79,12 @@ def draw_stacks(activity: Activity, stacks: Sequence[HostStacks], offset: int) -
     samples of Python, of the pauses in which the host launched nothing and the GPU idled.
     """
     python = next((sampled for sampled in stacks if sampled.kind == "Python"), None)
-    found = _find_stretches(activity, python) if python else None
-    if found is None:
+    stretches = _find_stretches(activity, python) if python else None
+    if stretches is None:
         gaps = find_gaps(activity).of(STALL)
         code = np.zeros(len(gaps.start), np.int64)
-        found = gaps.start, gaps.end, code, (PAUSE,)
-    start, end, code, names = found
+        stretches = gaps.start, gaps.end, code, (PAUSE,)
+    start, end, code, names = stretches
     longest = np.argsort(start - end, kind="stable")[:MOST_STACKS]
     rows = np.sort(longest)
     lane = np.zeros(len(rows), np.int64)

@@ -161,9 +161,9 @@ def _render_parts(
 
 
 def _describe_ranks(data: PageData) -> str:
-    seen = data.facts.get("GPUs seen by a report", "")
+    gpus = data.facts.get("GPUs seen by a report", "")
     ranks = "1 rank" if len(data.ranks) == 1 else f"{len(data.ranks)} ranks"
-    return f"{ranks}, {seen}" if seen else ranks
+    return f"{ranks}, {gpus}" if gpus else ranks
 
 
 def redact_name(redactor: Redactor, name: str) -> str:

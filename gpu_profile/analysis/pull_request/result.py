@@ -63,8 +63,8 @@ class CiResult:
     @property
     def verdict(self) -> str:
         """The verdict of the figures together: that of the one that matters most."""
-        found = {figure.verdict for figure in self.figures}
-        return next((verdict for verdict in VERDICTS if verdict in found), "undecided")
+        verdicts = {figure.verdict for figure in self.figures}
+        return next((verdict for verdict in VERDICTS if verdict in verdicts), "undecided")
 
     @property
     def pairs(self) -> int:

@@ -59,12 +59,12 @@ def _measure_stretch(columns: Columns, duration: Reals, beside: Reals) -> Reals:
     on_rank = _compare(rank * (int(place.max()) + 1) + place, took, part)
     even = took / _find_slowness(rank, shape, took, part)
     by_place = np.where(np.isnan(on_rank), _compare(place, even, part), on_rank)
-    known = ~np.isnan(by_place)
-    by_shape = _find_medians(shape[known], by_place[known], int(shape.max()) + 1)[shape]
-    long = known & (duration[rows] > LONG_NS)
+    has_place = ~np.isnan(by_place)
+    by_shape = _find_medians(shape[has_place], by_place[has_place], int(shape.max()) + 1)[shape]
+    long = has_place & (duration[rows] > LONG_NS)
     typical = float(np.median(by_place[long])) if long.any() else 1.0
     by_shape = np.where(np.isnan(by_shape), typical, by_shape)
-    stretch[rows] = np.clip(np.where(known, by_place, by_shape), LEAST, MOST)
+    stretch[rows] = np.clip(np.where(has_place, by_place, by_shape), LEAST, MOST)
     return stretch
 
 

@@ -33,9 +33,9 @@ def gather_columns(
 
     def convert_arrays(arrays: list[IntArray]) -> list[IntArray]:
         loaded = dict(zip(present, arrays, strict=True))
-        made = convert(fill_columns(columns, loaded, len(arrays[0])))
-        names[:] = made
-        return list(made.values())
+        values = convert(fill_columns(columns, loaded, len(arrays[0])))
+        names[:] = values
+        return list(values.values())
 
     arrays = store.gather(table, present, convert_arrays)
     return dict(zip(names, arrays, strict=True))

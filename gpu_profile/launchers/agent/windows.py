@@ -29,11 +29,11 @@ def record_window(call: Call, directory: str, request: WindowRequest) -> Steps[W
     """Have one machine's agents record. `call(*words)` runs record_window.py there."""
     ranks = ",".join(map(str, sorted(request.ranks))) or "all"
     words = (*_choose_verb(request, directory), *_describe_length(request), f"--ranks={ranks}")
-    asked = parse_facts((yield call(*words)), "asking for a window")
+    answer = parse_facts((yield call(*words)), "asking for a window")
     if request.schedule:
-        return Window(number=int(asked["window"]), ranks=(), began={})
-    awaited = call("await", directory, str(asked["window"]))
-    return read_window(parse_facts((yield awaited), "waiting for the window"))
+        return Window(number=int(answer["window"]), ranks=(), began={})
+    wait = call("await", directory, str(answer["window"]))
+    return read_window(parse_facts((yield wait), "waiting for the window"))
 
 
 def _choose_verb(request: WindowRequest, directory: str) -> tuple[str, str]:
@@ -123,17 +123,17 @@ def _await_all(
 ) -> Steps[Mapping[str, Mapping[str, Any]]]:
     """Return the answers by rank's name. The ranks of a place that does not answer are lost."""
     answers: dict[str, Mapping[str, Any]] = {}
-    left = dict(commands)
+    pending = dict(commands)
     for _ in range(_TRIES):
-        results = yield from run_at_once(left)
+        results = yield from run_at_once(pending)
         done = {place: result for place, result in results.items() if not result.returncode}
         for place, result in done.items():
             answers.update(_read_facts(result, f"waiting for {place}")["answers"])
-        left = {place: command for place, command in left.items() if place not in done}
-        if not left:
+        pending = {place: command for place, command in pending.items() if place not in done}
+        if not pending:
             return answers
-    lost = {place: {"state": "lost", "why": results[place].said} for place in left}
-    return answers | {name: lost[place] for place in left for name in names[place]}
+    lost = {place: {"state": "lost", "why": results[place].said} for place in pending}
+    return answers | {name: lost[place] for place in pending for name in names[place]}
 
 
 def read_window(facts: Mapping[str, Any]) -> Window:

@@ -35,9 +35,11 @@ def _list_gone(job: Object, job_pods: Sequence[Object]) -> tuple[str, ...]:
     The launcher starts after all workers.
     """
     began = min((_get_creation(pod) for pod in job_pods if _is_launcher(pod)), default="")
-    made = {pods.get_name(pod): _get_creation(pod) for pod in job_pods}
+    creation = {pods.get_name(pod): _get_creation(pod) for pod in job_pods}
     return tuple(
-        name for name in _list_workers(job) if name not in made or (began and made[name] > began)
+        name
+        for name in _list_workers(job)
+        if name not in creation or (began and creation[name] > began)
     )
 
 

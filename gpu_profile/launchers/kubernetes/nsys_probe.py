@@ -126,8 +126,8 @@ def draw_probe_name(job: Job) -> str:
 def ask_pod(cluster: KubernetesCluster, manifest: Manifest, wait_s: int) -> Steps[str]:
     """Return the output of a pod that ends by itself. Raises JobError if it does not run."""
     name, spec = manifest["metadata"]["name"], manifest["spec"]
-    image, asked = (spec["containers"][0][key] for key in ("image", "name"))
-    asking = f"asking {image} for its {asked}"
+    image, question = (spec["containers"][0][key] for key in ("image", "name"))
+    asking = f"asking {image} for its {question}"
     remove = cluster.kubectl("delete", "pod", name, "--wait=false", "--ignore-not-found")
     try:
         created = yield cluster.create(manifest)
@@ -143,7 +143,7 @@ def ask_pod(cluster: KubernetesCluster, manifest: Manifest, wait_s: int) -> Step
     check_kubectl_result((yield remove), f"{name} is left there")
     if reason:
         hint = _CARRIED if "initContainers" in spec else ""
-        raise _make_probe_error(f"{asked} in {image}", reason, logs, hint)
+        raise _make_probe_error(f"{question} in {image}", reason, logs, hint)
     return logs.stdout
 
 

@@ -106,12 +106,12 @@ class UserScript:
 
     def _render_stop(self) -> str:
         """Return the traps. A signal that the user's script asked sbatch for is passed on to it."""
-        asked = _TO_SCRIPT.match(self.script.find_option("signal").upper())
-        if asked is None:
+        signal = _TO_SCRIPT.match(self.script.find_option("signal").upper())
+        if signal is None:
             return _STOPPING.format(warned="USR1: the time limit is near.", near=_NEAR)
-        name = asked[1]
+        name = signal[1]
         if name in {"USR2", "12"}:
-            what = f"{self.script.name} has --signal={asked[0]}, and `stop` sends USR2"
+            what = f"{self.script.name} has --signal={signal[0]}, and `stop` sends USR2"
             raise SettingsError(what, "Use USR1 in a copy")
         near = f"""'signalled=1; kill -s {name} "$step"' {name}"""
         return _STOPPING.format(warned=f"{name}: the script's own.", near=near)

@@ -47,6 +47,6 @@ def count_launches(sqlite: Path) -> tuple[int, int]:
         calls = database.load(RUNTIME, "globalTid", "correlationId", only=launches)
         kernels = database.load(KERNEL, "globalPid", "correlationId")
     # A correlation id is unique in its process; the lower 24 bits of globalTid are the thread.
-    asked = (calls["globalTid"] >> 24 << 32) + calls["correlationId"]
+    launches_of_calls = (calls["globalTid"] >> 24 << 32) + calls["correlationId"]
     ran = (kernels["globalPid"] >> 24 << 32) + kernels["correlationId"]
-    return int(np.count_nonzero(~np.isin(asked, ran))), len(asked)
+    return int(np.count_nonzero(~np.isin(launches_of_calls, ran))), len(launches_of_calls)

@@ -83,10 +83,10 @@ def _make_none_error(directory: Path) -> ReportError:
     """
     endings = (*READABLE, *_RECORDINGS)
     below = {child.parent.name for child in directory.glob("*/*") if child.name.endswith(endings)}
-    shown = sorted(below)[:_MOST_SHOWN]
+    names = sorted(below)[:_MOST_SHOWN]
     if len(below) > _MOST_SHOWN:
-        shown.append("…")
-    hint = f"Give one of its directories: {', '.join(shown)}" if below else _WHICH
+        names.append("…")
+    hint = f"Give one of its directories: {', '.join(names)}" if below else _WHICH
     return ReportError(f"{directory} holds no report", hint)
 
 

@@ -58,8 +58,8 @@ def _fit_list(value: object) -> object:
         return value
     sizes = itertools.accumulate(len(_dump(item)) for item in value)
     count = sum(size <= MOST_LIST_BYTES for size in sizes)
-    left = len(value) - count
-    return [*value[:count], f"and {left} more"] if left else value
+    rest = len(value) - count
+    return [*value[:count], f"and {rest} more"] if rest else value
 
 
 def _dump(value: object) -> str:

@@ -57,8 +57,8 @@ def _change_tags(report_dir: Path, options: ReportsOptions) -> None:
     if options.tag:
         directory = record.find_run(report_dir, options.run)
         before = tag_run(report_dir, options.tag, directory)
-        moved = f", which was {before.name} before" if before else ""
-        Progress().say(f"{options.tag} is {directory.name}{moved}")
+        note = f", which was {before.name} before" if before else ""
+        Progress().say(f"{options.tag} is {directory.name}{note}")
 
 
 def prune_runs(report_dir: Path, options: ReportsOptions) -> None:

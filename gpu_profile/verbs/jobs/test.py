@@ -165,9 +165,9 @@ def _run_collective(
 
 
 def _format_verdict(suite: Suite) -> str:
-    held = ["no wrong value"]
+    results = ["no wrong value"]
     if suite.min_busbw is not None:
-        held.append(f"at least {suite.min_busbw:g} GB/s at {size_text(suite.at)}")
+        results.append(f"at least {suite.min_busbw:g} GB/s at {size_text(suite.at)}")
     if suite.efa:
-        held.append("over EFA")
-    return f"{', '.join(suite.collectives)}: {', '.join(held)}"
+        results.append("over EFA")
+    return f"{', '.join(suite.collectives)}: {', '.join(results)}"

@@ -86,8 +86,8 @@ def _compute_share(table: Table, beginning: str) -> float | None:
 
 def _format_time(starts_ns: Sequence[int]) -> str | None:
     """Return when the first rank's recording began, `2026-11-25 03:10:28+00:00`."""
-    known = [start for start in starts_ns if start]
-    if not known:
+    times = [start for start in starts_ns if start]
+    if not times:
         return None
-    began = datetime.fromtimestamp(min(known) // 10**9, timezone.utc)
+    began = datetime.fromtimestamp(min(times) // 10**9, timezone.utc)
     return began.isoformat(sep=" ")

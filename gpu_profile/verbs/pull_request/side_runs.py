@@ -119,11 +119,11 @@ def _move_mount(mount: Mount, tree: BaseTree) -> Mount:
 
 def _move_directory(path: str, tree: BaseTree) -> str:
     """Return a directory of the base. Raises SettingsError where the base has none."""
-    moved = tree.move_path(path)
-    if moved != path and not tree.holds(moved):
+    directory = tree.move_path(path)
+    if directory != path and not tree.holds(directory):
         what = f"{path} is not in the base, {tree.title}"
         raise SettingsError(what, "Name a directory that both have, or one outside the repository")
-    return moved
+    return directory
 
 
 def _name_directory(options: ProfileOptions) -> ProfileOptions:
@@ -133,9 +133,9 @@ def _name_directory(options: ProfileOptions) -> ProfileOptions:
     launcher = launcher_of(load_settings(options).launcher, load_settings(options))
     if launcher.images is ImageFrom.ENGINE:
         return replace(options, mount=(".",))
-    known = {flag.name for flag in LAUNCHERS[launcher.name].flags}
+    names = {flag.name for flag in LAUNCHERS[launcher.name].flags}
     for name in reversed(_DIRECTORIES):
-        if name in known:
+        if name in names:
             flags = {**options.launcher_flags, name: str(Path.cwd())}
             return replace(options, launcher_flags=flags)
     return options

@@ -44,25 +44,25 @@ def _find_recordings(choice: ReportChoice, options: OpenOptions) -> list[Path]:
         next((path for path in beside if path.name.endswith(RECORDING) and path.is_file()), None)
         for beside in copies.values()
     ]
-    known = [path for path in recordings if path is not None]
-    if len(known) < len(found):
+    recordings_here = [path for path in recordings if path is not None]
+    if len(recordings_here) < len(found):
         left = next(
             report for report, recording in zip(found, recordings, strict=True) if recording is None
         )
         what = f"{left} has no {RECORDING} beside it, which Nsight Systems needs"
         raise ReportError(what, "Read it by `invoke html`")
-    if len(known) > MOST:
-        what = f"{len(known)} reports are too many for one window"
+    if len(recordings_here) > MOST:
+        what = f"{len(recordings_here)} reports are too many for one window"
         raise SettingsError(what, f"Name up to {MOST} of them by --report")
-    return known
+    return recordings_here
 
 
 def find_browser() -> str:
     """Return the program that shows a file in the user's browser. Raises ToolError without one."""
     if sys.platform == "darwin":
         return "open"
-    known = process.make_environment()
-    if not any(known.get(name) for name in _DISPLAYS):
+    environment = process.make_environment()
+    if not any(environment.get(name) for name in _DISPLAYS):
         what = "there is no display here for --open"
         raise ToolError(what, "Leave it out, and copy the page to a machine with a browser")
     if process.find_program("xdg-open") is None:

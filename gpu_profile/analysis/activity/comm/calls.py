@@ -104,8 +104,8 @@ def comm_calls(
         [numbers.get(handle, NO_PEER) for handle in communicator.tolist()], np.int64
     )
     _mark_all_to_all(kind, communicator, messages, own_rank, ranks)
-    moved = _measure_sizes(calls, launches, messages, own_rank)
-    return CommCalls(communicator, kind, np.rint(moved).astype(np.int64), messages, ranks)
+    sizes = _measure_sizes(calls, launches, messages, own_rank)
+    return CommCalls(communicator, kind, np.rint(sizes).astype(np.int64), messages, ranks)
 
 
 def _measure_sizes(
@@ -114,16 +114,16 @@ def _measure_sizes(
     """The bytes of each kernel's collectives, plus the larger of the bytes of messages that it
     sends to and receives from other ranks.
     """
-    moved, sent, got = (np.zeros(len(own_rank), np.float64) for _ in range(3))
+    sizes, sent, got = (np.zeros(len(own_rank), np.float64) for _ in range(3))
     collective = calls.peer[launches.call] == NO_PEER
     amount = calls.size[launches.call] * launches.share
     # Not `+=`, which counts one of several calls of a kernel.
-    np.add.at(moved, launches.kernel[collective], amount[collective])
+    np.add.at(sizes, launches.kernel[collective], amount[collective])
     others = messages.peer != own_rank[messages.kernel]
     for total, chosen in ((sent, messages.sends), (got, ~messages.sends)):
         rows = chosen & others
         np.add.at(total, messages.kernel[rows], messages.bytes[rows])
-    return moved + np.maximum(sent, got)
+    return sizes + np.maximum(sent, got)
 
 
 def _find_own_ranks(memberships: Sequence[Membership], device: int) -> dict[int, tuple[int, int]]:

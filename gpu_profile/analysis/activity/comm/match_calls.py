@@ -166,8 +166,8 @@ def number_owners(ranks: Sequence[Collectives], communicator: int) -> dict[int, 
         for index, collectives in enumerate(ranks)
         if (collectives.communicator == communicator).any()
     ]
-    known = [index for index in members if communicator in ranks[index].members]
-    owners = {ranks[index].members[communicator][0]: index for index in known}
+    owning = [index for index in members if communicator in ranks[index].members]
+    owners = {ranks[index].members[communicator][0]: index for index in owning}
     return owners if len(owners) == len(members) else dict(enumerate(members))
 
 

@@ -83,9 +83,9 @@ def reduced_bytes(activity: Activity) -> IntArray:
     copies = copies[is_among(activity.launcher_of(copies), threads)]
     step = step_of(launched[copies], steps.host_start, steps.host_end)
     late = (step >= 0) & (step < len(steps)) & (launched[copies] > last[step])
-    moved = _by_step(ops.bytes[copies[late]], step[late], len(steps))
-    usual = np.median(moved[1:])
-    return moved if usual and np.mean(moved[1:] == usual) >= SAME_SHARE else unknown
+    sizes = _by_step(ops.bytes[copies[late]], step[late], len(steps))
+    usual = np.median(sizes[1:])
+    return sizes if usual and np.mean(sizes[1:] == usual) >= SAME_SHARE else unknown
 
 
 def _by_step(size: IntArray, step: IntArray, steps: int) -> IntArray:

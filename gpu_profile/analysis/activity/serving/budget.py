@@ -107,16 +107,16 @@ def _split_idle(activity: Activity, busy: Intervals) -> list[Intervals]:
     ops = activity.ops
     gaps = busy.gaps()
     nexts = np.searchsorted(ops.start, gaps.end, "left")
-    asked = np.clip(activity.launched[nexts], gaps.start, gaps.end)
+    launch = np.clip(activity.launched[nexts], gaps.start, gaps.end)
     late = (activity.launched[nexts] > gaps.start) & (ops.call[nexts] != NO_CALL)
     blocking = blocking_calls(activity)
     blocked = Intervals.union(blocking.start, blocking.end)
-    before = Intervals(gaps.start[late], asked[late])
+    before = Intervals(gaps.start[late], launch[late])
     waits = before.meet(blocked)
     between = _lies_between(activity, gaps.start, nexts)
-    works = Intervals(gaps.start[late & between], asked[late & between]).minus(waits)
-    issues = Intervals(gaps.start[late & ~between], asked[late & ~between]).minus(waits)
-    calls = Intervals(asked[late], gaps.end[late])
+    works = Intervals(gaps.start[late & between], launch[late & between]).minus(waits)
+    issues = Intervals(gaps.start[late & ~between], launch[late & ~between]).minus(waits)
+    calls = Intervals(launch[late], gaps.end[late])
     latency = Intervals(gaps.start[~late], gaps.end[~late])
     return [_join(issues, calls), works, waits, latency]
 

@@ -115,8 +115,8 @@ def _keep_steady(
 ) -> GraphArrivals | None:
     arrived = start.max(axis=0)
     begin, end = max(view.start for view in views), min(view.end for view in views)
-    kept = (arrived >= begin) & (arrived < end)
-    if not kept.any():
+    is_inside = (arrived >= begin) & (arrived < end)
+    if not is_inside.any():
         return None
-    launch = np.repeat(np.arange(len(count)), count)[kept]
-    return GraphArrivals(views, start[:, kept], ordinal[kept], len(np.unique(launch)))
+    launch = np.repeat(np.arange(len(count)), count)[is_inside]
+    return GraphArrivals(views, start[:, is_inside], ordinal[is_inside], len(np.unique(launch)))

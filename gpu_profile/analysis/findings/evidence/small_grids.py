@@ -49,9 +49,9 @@ def measure_small_grids(activity: Activity, database: Database) -> GridTimes:
     """The long kernels of few blocks of one rank."""
     ops, windows = activity.ops, list_windows(activity)
     multiprocessors = count_multiprocessors(database, activity.gpu)
-    found = find_small_grids(ops, ops.length, multiprocessors)
-    rows, duration = found.rows, ops.length[found.rows].astype(np.int64)
-    gain = limit_gains(duration, found.ratio)
+    grids = find_small_grids(ops, ops.length, multiprocessors)
+    rows, duration = grids.rows, ops.length[grids.rows].astype(np.int64)
+    gain = limit_gains(duration, grids.ratio)
     time, gains = (windows.sum(ops.start[rows], weight) for weight in (duration, gain))
     steady = rows[is_in_steady_part(activity, ops.start[rows])]
     return GridTimes(time, gains, multiprocessors, _sum_kernels(activity, steady))

@@ -53,11 +53,11 @@ class IterationTimes:
 def find_iteration_times(views: Sequence[RankView], utc: int) -> IterationTimes | None:
     """The iterations of the rank with most of them; None without iterations or Unix time."""
     budgets = [(view.states.steps, view.common.budget) for view in views]
-    known = [(steps, budget) for steps, budget in budgets if budget is not None]
-    if not known or not utc:
+    pairs = [(steps, budget) for steps, budget in budgets if budget is not None]
+    if not pairs or not utc:
         return None
-    recorded, budget = max(known, key=lambda pair: len(pair[0]))
-    steps = recorded.moved(utc)
+    most_steps, budget = max(pairs, key=lambda pair: len(pair[0]))
+    steps = most_steps.moved(utc)
     prompts = (steps.kind == PREFILL) | (steps.kind == MIXED)
     work, host = budget.of(*WORK, NOT_SEEN), budget.of("host")
     others = budget.of(*(name for name in IDLE if name != "host"))

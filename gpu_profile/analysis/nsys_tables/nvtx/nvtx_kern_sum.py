@@ -84,8 +84,8 @@ def _build_keys(
 
 
 def _count_instances(keys: list[Key], codes: IntArray, index: IntArray) -> dict[Key, int]:
-    held = index != NO_RANGE
-    _, pairs = encode_rows(codes[held], index[held])
+    is_inside = index != NO_RANGE
+    _, pairs = encode_rows(codes[is_inside], index[is_inside])
     counts: dict[Key, int] = {}
     for code, _ in pairs:
         counts[keys[code]] = counts.get(keys[code], 0) + 1

@@ -76,9 +76,9 @@ def _draw_graph(
 ) -> str:
     root = _Node()
     names = {name for stack, *_ in rank.stacks for name in stack}
-    shown = {name: redactor.text(name) for name in names}
+    texts = {name: redactor.text(name) for name in names}
     for stack, samples, idle in rank.stacks:
-        root.add([shown[name] for name in stack], samples, idle)
+        root.add([texts[name] for name in stack], samples, idle)
     boxes = list(_draw_boxes(root, root.samples, 0, 0))[:_MOST_BOXES]
     depth = 1 + max((row for row, _ in boxes), default=0)
     about = f"{root.samples:,} {rank.kind} samples"

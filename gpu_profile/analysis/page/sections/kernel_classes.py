@@ -122,5 +122,7 @@ def kernel_classes(table: Table, is_alone: bool = False) -> str:
 
 
 def _make_bar(name: str, parts: list[tuple[str, int]]) -> Bar:
-    shown = (BarPart(f"k-{kind.replace(' ', '-').lower()}", kind, kind, ns) for kind, ns in parts)
-    return Bar(name, tuple(shown), format_duration(sum(ns for _, ns in parts)))
+    bar_parts = (
+        BarPart(f"k-{kind.replace(' ', '-').lower()}", kind, kind, ns) for kind, ns in parts
+    )
+    return Bar(name, tuple(bar_parts), format_duration(sum(ns for _, ns in parts)))

@@ -186,9 +186,9 @@ def sum_silences(activity: Activity, window: Window, chain: HostChain, keep: Fla
     pause = np.where(chain.is_first, 0, start - _find_begins(activity, chain, chain.take_over))
     pause[(pause < stall) & ~_join_pauses(activity, chain, pause, stall)] = 0
     sums = np.r_[0, np.cumsum(pause)]
-    kept = np.flatnonzero(keep)
-    before = np.r_[0, kept[:-1] + 1][: len(kept)]
-    return np.where(chain.is_first[kept], 0, sums[kept + 1] - sums[before])
+    rows = np.flatnonzero(keep)
+    before = np.r_[0, rows[:-1] + 1][: len(rows)]
+    return np.where(chain.is_first[rows], 0, sums[rows + 1] - sums[before])
 
 
 def _find_begins(activity: Activity, chain: HostChain, take_over: bool) -> IntArray:
@@ -224,8 +224,9 @@ def _join_pauses(activity: Activity, chain: HostChain, pause: IntArray, stall: i
     stretch = np.cumsum(begins) - 1
     first = np.flatnonzero(begins)
     behind_read = _count_before(reads) > _count_before(reads)[first][stretch]
-    left = np.r_[_count_before(copies)[first[1:]], copies.sum()][stretch] - _count_before(copies)
-    inside = behind_read & (left > 0)
+    before = _count_before(copies)
+    copies_to_come = np.r_[before[first[1:]], copies.sum()][stretch] - before
+    inside = behind_read & (copies_to_come > 0)
     total = np.bincount(stretch, weights=pause * inside, minlength=len(first))
     return np.asarray(inside & (total[stretch] >= stall), np.bool_)
 

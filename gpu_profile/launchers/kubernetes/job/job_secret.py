@@ -56,11 +56,11 @@ def create_secret(
     except (GpuProfileError, KeyboardInterrupt, HungUp) as error:
         # In the background: the name is free at once, and pods without their Secret run nothing.
         words = ("--ignore-not-found", "--cascade=background", "--wait=false")
-        deleted = yield cluster.kubectl("delete", resource, job.name, *words)
-        left = f"; {job.name} is left there: {deleted.said}" if deleted.returncode else ""
+        deletion = yield cluster.kubectl("delete", resource, job.name, *words)
+        note = f"; {job.name} is left there: {deletion.said}" if deletion.returncode else ""
         if not isinstance(error, GpuProfileError):
-            raise Interrupted(f"interrupted while {doing}; the job was deleted{left}") from None
-        raise type(error)(f"{error.what}{left}", error.hint) from error
+            raise Interrupted(f"interrupted while {doing}; the job was deleted{note}") from None
+        raise type(error)(f"{error.what}{note}", error.hint) from error
 
 
 def read_secret(cluster: KubernetesCluster, job: Object, job_id: str) -> Steps[Mapping[str, str]]:

@@ -188,5 +188,5 @@ def _list_missing_pods(
     expected: Sequence[str], job_pods: Sequence[Object], host_path: str
 ) -> tuple[str, ...]:
     pod_names = {pods.get_name(pod) for pod in job_pods}
-    left = f"and its node has its reports in {host_path}" if host_path else "its reports with it"
-    return tuple(f"{name} is gone, {left}" for name in expected if name not in pod_names)
+    place = f"and its node has its reports in {host_path}" if host_path else "its reports with it"
+    return tuple(f"{name} is gone, {place}" for name in expected if name not in pod_names)

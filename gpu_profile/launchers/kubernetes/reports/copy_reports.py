@@ -215,9 +215,11 @@ def _leave_out_known(checksums: Sums, to: Path) -> Steps[Sums]:
     if not checksums:
         return {}
     here = yield make_command("sh", "-c", _KNOWN, "gpu-profile", str(to))
-    known = {(_drop_rank(name), total) for name, total in parse_sums(here.stdout).items()}
+    sums_here = {(_drop_rank(name), total) for name, total in parse_sums(here.stdout).items()}
     return {
-        name: total for name, total in checksums.items() if (_drop_rank(name), total) not in known
+        name: total
+        for name, total in checksums.items()
+        if (_drop_rank(name), total) not in sums_here
     }
 
 

@@ -23,14 +23,14 @@ def find_mark(text: str) -> str:
 
 def read_script(options: ProfileOptions, text: str) -> BatchScript:
     """Return the script of --manifest. Raises SettingsError for flags that it decides."""
-    given = list_launcher_flags(options, *_OF_SUBMITTING)
+    launcher_flags = list_launcher_flags(options, *_OF_SUBMITTING)
     without_meaning = {
         "--container": options.container,
         "--template": options.template,
         "--yes": options.yes,
     }
     may_be_given = {"--gpus": False, "--gpus-per-node": False}  # not every script asks for them
-    refuse_decided(options, {**given, **may_be_given})
+    refuse_decided(options, {**launcher_flags, **may_be_given})
     for flag in (flag for flag, value in without_meaning.items() if value):
         raise SettingsError(f"{flag} means nothing for a batch script", "Leave it out")
     name = Path(options.manifest).name
@@ -40,9 +40,9 @@ def read_script(options: ProfileOptions, text: str) -> BatchScript:
 def describe_script(script: BatchScript) -> str:
     """Return the line on how ranks are found in a script, and where its output goes."""
     ways = "one report a rank that srun, mpirun or torchrun starts"
-    named = script.find_option("output")
-    moved = f"; its output goes to the run's output.log, not to {named}" if named else ""
-    return f"{script.name} runs as it is: {ways}{moved}"
+    path = script.find_option("output")
+    output = f"; its output goes to the run's output.log, not to {path}" if path else ""
+    return f"{script.name} runs as it is: {ways}{output}"
 
 
 def show_script(job: Job, plan: NsysPlan, launcher: ScriptLauncher, script: BatchScript) -> None:

@@ -34,8 +34,8 @@ def open_compose(
     refuse_decided(options, {**decided, "--yes": options.yes})
     file = Path(options.manifest)
     _tell_unread(file)
-    asked = compose.read_compose_file(file, with_profiles=bool(options.container))
-    config = process.drive(asked)
+    reading = compose.read_compose_file(file, with_profiles=bool(options.container))
+    config = process.drive(reading)
     service = ComposeService.choose(file, config, options.container)
     if not service.has_command:
         service = dataclasses.replace(service, image=process.drive(_read_entrypoint(service)))

@@ -127,8 +127,8 @@ def _number_shapes(ops: Ops, rows: IntArray) -> tuple[Places, int]:
     for first in range(0, len(rows), PART):
         kernels = rows[first : first + PART]
         place, keys = encode_column(ops.grid[kernels] * names + ops.full_name[kernels])
-        found = [numbers.setdefault(key, len(numbers)) for key in keys.tolist()]
-        codes[first : first + PART] = np.array(found, np.int32)[place]
+        numbers_of_keys = [numbers.setdefault(key, len(numbers)) for key in keys.tolist()]
+        codes[first : first + PART] = np.array(numbers_of_keys, np.int32)[place]
     ascending = np.empty(len(numbers), np.int32)
     ascending[np.argsort(np.array([*numbers], np.int64))] = np.arange(len(numbers))
     return ascending[codes], len(numbers)

@@ -173,8 +173,8 @@ def _keep_guilty(waits: Waits, suspects: Suspects) -> Suspects:
     excess = _measure_excess(suspects)
     most = max(excess, key=lambda key: excess[key])
     excesses = [_measure_excess(replace(suspects, late=(view,)))[most] for view in suspects.late]
-    kept = [suspects.late[row] for row in list_guilty(excesses)]
-    return keep_late(waits, suspects, kept) if len(kept) < len(suspects.late) else suspects
+    guilty = [suspects.late[row] for row in list_guilty(excesses)]
+    return keep_late(waits, suspects, guilty) if len(guilty) < len(suspects.late) else suspects
 
 
 def list_guilty(excesses: Sequence[float]) -> list[int]:

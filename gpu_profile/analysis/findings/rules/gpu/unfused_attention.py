@@ -52,17 +52,17 @@ def collect_attention(activity: Activity, _: Database) -> UnfusedAttention:
     kernels = np.flatnonzero(ops.kind == COMPUTE)
     codes = list_distinct(ops.full_name[kernels])
     letters = [find_letter(activity.names[code]) for code in codes]
-    found = NO_ATTENTION
+    attention = NO_ATTENTION
     if may_be_attention(letters):
         name = np.searchsorted(codes, ops.full_name[kernels])
         columns = (ops.stream[kernels], ops.start[kernels], ops.length[kernels])
-        found = find_attention(letters, name, *columns).of(kernels)
-    products = np.concatenate((found.forward, found.backward, found.vector))
+        attention = find_attention(letters, name, *columns).of(kernels)
+    products = np.concatenate((attention.forward, attention.backward, attention.vector))
     multiplied, scores, copies = (
         windows.sum(ops.start[rows], ops.duration[rows])
-        for rows in (products, found.scores, found.copies)
+        for rows in (products, attention.scores, attention.copies)
     )
-    spared = np.concatenate((found.scores, found.copies))
+    spared = np.concatenate((attention.scores, attention.copies))
     steady = spared[is_in_steady_part(activity, ops.start[spared])]
     return UnfusedAttention(multiplied, scores, copies, sum_by_name(activity, steady))
 

@@ -105,12 +105,12 @@ def _list_evidence(views: Sequence[RankView]) -> tuple[str, ...]:
     worst = max(views, key=_measure_loss)
     tokens = _measure_tokens(worst)
     late = tokens.find_late(np.ones(len(tokens.time), bool))
-    held = tokens.time[~tokens.alone]
+    with_prompts = tokens.time[~tokens.alone]
     return (
         f"rank {worst.rank}: time between tokens {late:.2f} ms at p99, and "
         f"{tokens.find_late(tokens.alone):.2f} ms where no prompt comes between",
-        f"rank {worst.rank}: {len(held)} of {len(tokens.time)} times hold prompts, "
-        f"{np.median(held) / 1e6:.2f} ms in the median",
+        f"rank {worst.rank}: {len(with_prompts)} of {len(tokens.time)} times hold prompts, "
+        f"{np.median(with_prompts) / 1e6:.2f} ms in the median",
     )
 
 
