@@ -89,17 +89,17 @@ def _read_version(body: IO[bytes]) -> str:
     return ""
 
 
-def _dropped_on(distribution: str, since: str) -> Callable[[Facts], str]:
-    def broken(facts: Facts) -> str:
+def _make_drop_rule(distribution: str, since: str) -> Callable[[Facts], str]:
+    def is_dropped(facts: Facts) -> str:
         version = facts.versions.get("efa")
         if facts.distribution != distribution or not version or version < Version(since):
             return ""
         return f"EFA installer {version} does not install on {distribution}"
 
-    return broken
+    return is_dropped
 
 
-def _without_plugin(facts: Facts) -> str:
+def _lacks_plugin(facts: Facts) -> str:
     version = facts.versions.get("efa")
     is_old = version is not None and version < Version("1.38")
     return f"EFA installer {version} brings no aws-ofi-nccl" if is_old else ""
@@ -165,21 +165,21 @@ COMPONENT = Component(
     rules=(
         Rule(
             name="EFA on Ubuntu 20.04",
-            broken=_dropped_on("ubuntu20.04", "1.43"),
+            broken=_make_drop_rule("ubuntu20.04", "1.43"),
             reason="the installer dropped it in 1.43",
             source=_CHANGES,
             hint="Take a BASE_IMAGE of Ubuntu 22.04 or newer, or EFA_SOURCE=distro",
         ),
         Rule(
             name="EFA on Debian 11",
-            broken=_dropped_on("debian11", "1.51"),
+            broken=_make_drop_rule("debian11", "1.51"),
             reason="the installer dropped it in 1.51",
             source=_CHANGES,
             hint="Take a BASE_IMAGE of Debian 12, or EFA_VERSION=1.50.0",
         ),
         Rule(
             name="NCCL plugin by installer",
-            broken=_without_plugin,
+            broken=_lacks_plugin,
             reason="it is part of the installer from 1.38 on, and NCCL uses sockets without it",
             source="github.com/aws/aws-ofi-nccl/issues/803",
             hint="Set EFA_VERSION to 1.44.0 or newer",

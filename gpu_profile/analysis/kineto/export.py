@@ -135,20 +135,21 @@ class _Writer:
             )
             if not self.database.execute(f"SELECT 1 FROM {table} LIMIT 1").fetchall():
                 self.database.execute(f"DROP TABLE {table}")  # as nsys has it
-        facts_by_table = dict(self._list_facts(facts, origin, pid))
-        for table, rows in facts_by_table.items():
-            if rows:
-                marks = ", ".join("?" * len(rows[0]))
-                self.database.executemany(f"INSERT INTO {table} VALUES ({marks})", rows)
+        for table, rows in self._list_facts(facts, origin, pid):
+            self._insert(table, rows)
         self.database.commit()
 
     def _write(self, table: str) -> None:
-        rows = self.rows.pop(table)
-        marks = ", ".join("?" * len(rows[0]))
-        columns = ", ".join(
-            column.split()[0] for column in _TABLES[table].split(", ")[: len(rows[0])]
-        )
-        self.database.executemany(f"INSERT INTO {table} ({columns}) VALUES ({marks})", rows)
+        self._insert(table, self.rows.pop(table))
+
+    def _insert(self, table: str, rows: list[tuple[object, ...]]) -> None:
+        """Insert rows; a row may lack the last columns of its table."""
+        if not rows:
+            return
+        declarations = {**_TABLES, **_FACTS}[table].split(", ")[: len(rows[0])]
+        columns = ", ".join(declaration.split()[0] for declaration in declarations)
+        places = ", ".join("?" * len(rows[0]))
+        self.database.executemany(f"INSERT INTO {table} ({columns}) VALUES ({places})", rows)
 
     def _write_collectives(self) -> None:
         """Write a range of NCCL around the call that launched each kernel of a collective."""

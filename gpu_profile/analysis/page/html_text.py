@@ -35,7 +35,7 @@ from gpu_profile.analysis.page.sections.gpu_counters import (
     gpu_memory,
 )
 from gpu_profile.analysis.page.sections.host_side import HOST_TABLES
-from gpu_profile.analysis.page.sections.kernel_classes import CLASSES_BY_RANK, kernel_classes
+from gpu_profile.analysis.page.sections.kernel_classes import CLASSES_BY_RANK, draw_kernel_classes
 from gpu_profile.analysis.page.sections.modules import model_icicle
 from gpu_profile.analysis.page.sections.tables import (
     render_breakdown,
@@ -140,7 +140,7 @@ def _render_parts(
         *(render_tag("p", render_text(line), class_="warn") for line in refused),
         render_overview(tables, overview),
         render_findings(diagnosis, [*map(clean_text, diagnosis.overview.to_lines())]),
-        kernel_classes(tables["kernel_class_sum"], is_alone),
+        draw_kernel_classes(tables["kernel_class_sum"], is_alone),
         model_icicle(data.modules, data.redactor, is_alone=is_alone),
         render_breakdown(tables["temporal_breakdown"], is_alone),
         render_steps(tables["step_sum"], data.ranks),

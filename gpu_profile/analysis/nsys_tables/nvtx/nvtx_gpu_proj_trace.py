@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from gpu_profile.analysis.nsys_tables.shared.projection import Projected, project_ranges
+from gpu_profile.analysis.nsys_tables.shared.projection import Projection, project_ranges
 from gpu_profile.analysis.nsys_tables.shared.range_rows import STYLES, NvtxRanges
 from gpu_profile.analysis.store.database import Database
 from gpu_profile.analysis.store.schema import pid_of, tid_of
@@ -34,23 +34,23 @@ TRACE_COLUMNS = (
 
 
 def _trace_part(database: Database, scope: Scope) -> TracePart:
-    ranges, projected = project_ranges(database)
-    rows = _trace_rows(ranges, projected, scope)
+    ranges, projection = project_ranges(database)
+    rows = _trace_rows(ranges, projection, scope)
     if scope.by:
-        pids = pid_of(ranges.thread[projected.index]).tolist()
+        pids = pid_of(ranges.thread[projection.index]).tolist()
         rows = [(scope.ranks.get(pid, -1), *row) for pid, row in zip(pids, rows, strict=True)]
     return TracePart(scope.by, rows)
 
 
-def _trace_rows(ranges: NvtxRanges, projected: Projected, scope: Scope) -> list[Row]:
-    index = projected.index
+def _trace_rows(ranges: NvtxRanges, projection: Projection, scope: Scope) -> list[Row]:
+    index = projection.index
     names = [ranges.names[name] for name in ranges.name[index].tolist()]
     styles = [STYLES[style] for style in ranges.style[index].tolist()]
-    before = (projected.start + scope.offset_ns, projected.end - projected.start)
+    before = (projection.start + scope.offset_ns, projection.end - projection.start)
     original = (ranges.start[index] + scope.offset_ns, ranges.end[index] - ranges.start[index])
     thread = ranges.thread[index]
-    counts = (projected.count, projected.level, projected.children, ranges.row[index])
-    stacks = _format_stacks(ranges, projected)
+    counts = (projection.count, projection.level, projection.children, ranges.row[index])
+    stacks = _format_stacks(ranges, projection)
     parents = [stack.split(":")[-2] for stack in stacks]
     numbers = [column.tolist() for column in (*before, *original)]
     tail = [column.tolist() for column in (pid_of(thread), tid_of(thread), *counts)]
@@ -58,14 +58,14 @@ def _trace_rows(ranges: NvtxRanges, projected: Projected, scope: Scope) -> list[
     return list(zip(names, *numbers, styles, *tail, ids, stacks, strict=True))
 
 
-def _format_stacks(ranges: NvtxRanges, projected: Projected) -> list[str]:
+def _format_stacks(ranges: NvtxRanges, projection: Projection) -> list[str]:
     """For each range ":5:6": the ids of the enclosing ranges, outermost first, then its own."""
     chain: dict[int, str] = {}
-    order = np.argsort(projected.level, kind="stable")
+    order = np.argsort(projection.level, kind="stable")
     for place in order.tolist():
-        index, parent = int(projected.index[place]), int(projected.parent[place])
+        index, parent = int(projection.index[place]), int(projection.parent[place])
         chain[index] = f"{chain.get(parent, '')}:{ranges.row[index]}"
-    return [chain[index] for index in projected.index.tolist()]
+    return [chain[index] for index in projection.index.tolist()]
 
 
 def _trace_merge(parts: Sequence[TracePart]) -> Table:

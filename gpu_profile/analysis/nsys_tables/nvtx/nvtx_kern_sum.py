@@ -7,7 +7,7 @@ import numpy as np
 
 from gpu_profile.analysis.arrays.types import IntArray
 from gpu_profile.analysis.nsys_tables.shared.launches import load_launched
-from gpu_profile.analysis.nsys_tables.shared.projection import Contained, by_thread
+from gpu_profile.analysis.nsys_tables.shared.projection import ThreadRanges, split_by_thread
 from gpu_profile.analysis.nsys_tables.shared.range_rows import STYLES, NvtxRanges, load_range_rows
 from gpu_profile.analysis.store.database import Database
 from gpu_profile.analysis.store.schema import KERNEL, MISSING, pid_of, tid_of
@@ -41,7 +41,7 @@ class RangeKernelPart:
 def _load_part(database: Database, scope: Scope) -> RangeKernelPart:
     ranges = load_range_rows(database)
     ops = load_launched(database, (KERNEL,), ("demangledName",), unmatched=True)
-    pairs = [_pair_kernels(contained, ranges) for contained in by_thread(ranges, ops)]
+    pairs = [_pair_kernels(own, ranges) for own in split_by_thread(ranges, ops)]
     lost = np.flatnonzero(ops["thread"] == MISSING)
     index = np.concatenate([np.full(len(lost), NO_RANGE), *(pair[0] for pair in pairs)])
     kernel = np.concatenate([lost, *(pair[1] for pair in pairs)])
@@ -54,13 +54,13 @@ def _load_part(database: Database, scope: Scope) -> RangeKernelPart:
     return RangeKernelPart(scope.by, samples, _count_instances(keys, codes, index))
 
 
-def _pair_kernels(contained: Contained, ranges: NvtxRanges) -> tuple[IntArray, IntArray]:
+def _pair_kernels(own: ThreadRanges, ranges: NvtxRanges) -> tuple[IntArray, IntArray]:
     """(range, kernel) for every kernel inside a range of one thread; NO_RANGE for others."""
-    lengths = contained.behind - contained.first
+    lengths = own.end - own.first
     within = np.arange(lengths.sum()) - np.repeat(np.cumsum(lengths) - lengths, lengths)
-    inside = contained.ops[np.repeat(contained.first, lengths) + within]
-    free = contained.uncovered()
-    index = np.concatenate([np.repeat(contained.ranges, lengths), np.full(len(free), NO_RANGE)])
+    inside = own.ops[np.repeat(own.first, lengths) + within]
+    free = own.list_uncovered()
+    index = np.concatenate([np.repeat(own.ranges, lengths), np.full(len(free), NO_RANGE)])
     return index, np.concatenate([inside, free])
 
 

@@ -17,13 +17,15 @@ class CallIndex:
 
     def __init__(self, thread: IntArray, correlation: IntArray) -> None:
         self._owners = _find_ends(thread)
-        several = len(self._owners) > 1
+        is_several = len(self._owners) > 1
         pids = (
-            list_distinct(pid_of(thread)) if several else [pid & 0xFFFFFF for pid in self._owners]
+            list_distinct(pid_of(thread))
+            if is_several
+            else [pid & 0xFFFFFF for pid in self._owners]
         )
         self._pids = np.array(pids, np.int64)
         self._highest = int(correlation.max(initial=0)) + 1
-        self._index = Index(self._keys(thread, correlation) if several else correlation)
+        self._index = Index(self._keys(thread, correlation) if is_several else correlation)
 
     def places(self, correlation: IntArray, process: IntArray) -> Places:
         """The row of the call of each operation, or -1."""

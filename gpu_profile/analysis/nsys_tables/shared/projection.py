@@ -20,30 +20,30 @@ from gpu_profile.analysis.store.schema import MISSING
 
 
 @dataclass(frozen=True, eq=False)
-class Contained:
+class ThreadRanges:
     """The operations (or calls) of one thread, and the ranges that contain at least one.
 
     `ops` are indexes in the order of the calls, `ranges` indexes into all ranges. Range i contains
-    ops[first[i]:behind[i]].
+    ops[first[i]:end[i]].
     """
 
     thread: int
     ops: IntArray
     ranges: IntArray
     first: IntArray
-    behind: IntArray
+    end: IntArray
 
-    def uncovered(self) -> IntArray:
+    def list_uncovered(self) -> IntArray:
         """The operations that no range contains."""
         change = np.zeros(len(self.ops) + 1, np.int64)
         np.add.at(change, self.first, 1)
-        np.add.at(change, self.behind, -1)
+        np.add.at(change, self.end, -1)
         free: IntArray = self.ops[np.cumsum(change[:-1]) == 0]
         return free
 
 
-def by_thread(ranges: NvtxRanges, ops: Calls | Columns) -> Iterator[Contained]:
-    """Yield a Contained for each thread that launched something, with or without ranges."""
+def split_by_thread(ranges: NvtxRanges, ops: Calls | Columns) -> Iterator[ThreadRanges]:
+    """The ranges of each thread that launched something, also where it has none."""
     searchable = np.flatnonzero(~ranges.foreign.astype(bool))
     for thread in list_distinct(ops["thread"]):
         if thread == MISSING:
@@ -54,10 +54,10 @@ def by_thread(ranges: NvtxRanges, ops: Calls | Columns) -> Iterator[Contained]:
         # A nested call ends before the outer one. With the running maximum a range that contains
         # the outer call contains both.
         ends = np.maximum.accumulate(ops["api_end"][rows])
-        behind = np.searchsorted(ends, ranges.end[of_thread], side="right")
+        end = np.searchsorted(ends, ranges.end[of_thread], side="right")
         del ends
-        not_empty = behind > first
-        yield Contained(thread, rows, of_thread[not_empty], first[not_empty], behind[not_empty])
+        not_empty = end > first
+        yield ThreadRanges(thread, rows, of_thread[not_empty], first[not_empty], end[not_empty])
 
 
 def _sort_rows(times: IntArray, rows: IntArray) -> IntArray:
@@ -67,7 +67,7 @@ def _sort_rows(times: IntArray, rows: IntArray) -> IntArray:
 
 
 @dataclass(frozen=True, eq=False)
-class Projected:
+class Projection:
     """Ranges that launched something, in the order of the table; arrays of one length.
 
     `index` points into the ranges. `start` and `end` span the operations on the GPU. `count` is
@@ -85,36 +85,36 @@ class Projected:
     children: IntArray
 
 
-def project_ranges(database: Database) -> tuple[NvtxRanges, Projected]:
+def project_ranges(database: Database) -> tuple[NvtxRanges, Projection]:
     """All ranges of one report, and their projection."""
     ranges = load_range_rows(database)
     calls = load_launching_calls(database)
-    parts = [_project_thread(ranges, calls, contained) for contained in by_thread(ranges, calls)]
+    parts = [_project_thread(ranges, calls, own) for own in split_by_thread(ranges, calls)]
     return ranges, _join_parts(ranges, parts)
 
 
-def _project_thread(ranges: NvtxRanges, calls: Calls, contained: Contained) -> list[IntArray]:
+def _project_thread(ranges: NvtxRanges, calls: Calls, own: ThreadRanges) -> list[IntArray]:
     """[index, start, end, count, level, parent] of one thread's ranges."""
-    index, first, behind = contained.ranges, contained.first, contained.behind
+    index, first, stop = own.ranges, own.first, own.end
     order = np.lexsort((-ranges.end[index], ranges.start[index]))
-    index, first, behind = index[order], first[order], behind[order]
+    index, first, stop = index[order], first[order], stop[order]
     level, parent = _nest_ranges(ranges.start[index], ranges.end[index])
-    start = _reduce_slices(np.minimum, calls["start"][contained.ops], first, behind)
-    end = _reduce_slices(np.maximum, calls["end"][contained.ops], first, behind)
-    return [index, start, end, behind - first, level, np.where(parent < 0, -1, index[parent])]
+    start = _reduce_slices(np.minimum, calls["start"][own.ops], first, stop)
+    end = _reduce_slices(np.maximum, calls["end"][own.ops], first, stop)
+    return [index, start, end, stop - first, level, np.where(parent < 0, -1, index[parent])]
 
 
 def _reduce_slices(
-    function: np.ufunc, values: IntArray, first: IntArray, behind: IntArray
+    function: np.ufunc, values: IntArray, first: IntArray, end: IntArray
 ) -> IntArray:
-    """The function over each values[first[i]:behind[i]]; no slice may be empty."""
+    """The function over each values[first[i]:end[i]]; no slice may be empty."""
     if not len(first):
         return first
     last = len(values) - 1
-    bounds = np.minimum(np.stack([first, behind], axis=1).ravel(), last)
+    bounds = np.minimum(np.stack([first, end], axis=1).ravel(), last)
     reduced: IntArray = function.reduceat(values, bounds)[::2]
     # ufunc.reduceat allows no index len(values), so slices that end there lack the last value.
-    lacking = (behind > last) & (first < last)
+    lacking = (end > last) & (first < last)
     reduced[lacking] = function(reduced[lacking], values[last])
     return reduced
 
@@ -135,6 +135,7 @@ def _nest_ranges(start: IntArray, end: IntArray) -> tuple[IntArray, IntArray]:
 
 
 def _find_crossing(pairs: list[tuple[int, int]]) -> list[int]:
+    """The parent of each range, or -1, where ranges cross."""
     parents: list[int] = []
     active: list[tuple[int, int, int]] = []  # end, minus the start, index
     for index, (begin, stop) in enumerate(pairs):
@@ -149,10 +150,10 @@ def _find_crossing(pairs: list[tuple[int, int]]) -> list[int]:
     return parents
 
 
-def _join_parts(ranges: NvtxRanges, parts: list[list[IntArray]]) -> Projected:
+def _join_parts(ranges: NvtxRanges, parts: list[list[IntArray]]) -> Projection:
     empty = [np.empty(0, np.int64)] * 6
     columns = [np.concatenate(arrays) for arrays in zip(empty, *parts, strict=True)]
     children = np.bincount(columns[5][columns[5] >= 0], minlength=len(ranges.row))
     order = np.argsort(columns[0])
     index, start, end, count, level, parent = (column[order] for column in columns)
-    return Projected(index, start, end, count, level, parent, children[index])
+    return Projection(index, start, end, count, level, parent, children[index])

@@ -54,8 +54,7 @@ def _sum_classes(activity: Activity) -> dict[str, tuple[int, int, int]]:
     code, names = encode_column(ops.full_name[rows])
     first, last = steady_window(activity)
     steady = (ops.start[rows] >= first) & (ops.start[rows] < last)
-    has_no_start_up = find_start_up(activity) is None
-    steady |= has_no_start_up
+    steady |= find_start_up(activity) is None
     weights = (steady.astype(float), ops.duration[rows] * steady, ops.duration[rows] * ~steady)
     sums = [np.bincount(code, weights=weight, minlength=len(names)) for weight in weights]
     classes: dict[str, tuple[int, int, int]] = {}
@@ -91,7 +90,7 @@ def _merge(parts: Sequence[list[_RankClasses]]) -> Table:
 CLASSES_BY_RANK = Analysis("kernel_class_sum", _collect, _merge)
 
 
-def kernel_classes(table: Table, is_alone: bool = False) -> str:
+def draw_kernel_classes(table: Table, is_alone: bool = False) -> str:
     """One bar for each rank; its length is the rank's kernel time against the busiest rank's.
 
     The classes have the same order in all bars, the largest of the run first.

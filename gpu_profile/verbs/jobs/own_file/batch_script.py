@@ -31,8 +31,9 @@ def read_script(options: ProfileOptions, text: str) -> BatchScript:
     }
     may_be_given = {"--gpus": False, "--gpus-per-node": False}  # not every script asks for them
     refuse_decided(options, {**launcher_flags, **may_be_given})
-    for flag in (flag for flag, value in without_meaning.items() if value):
-        raise SettingsError(f"{flag} means nothing for a batch script", "Leave it out")
+    flags = [flag for flag, value in without_meaning.items() if value]
+    if flags:
+        raise SettingsError(f"{flags[0]} means nothing for a batch script", "Leave it out")
     name = Path(options.manifest).name
     return BatchScript(name=name, text=text, mark=find_mark(text), words=tuple(options.words))
 

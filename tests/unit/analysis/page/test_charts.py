@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from gpu_profile.analysis.page.charts import _Place, _scale_of
-from gpu_profile.analysis.page.sections.kernel_classes import CLASSES_BY_RANK, kernel_classes
+from gpu_profile.analysis.page.sections.kernel_classes import CLASSES_BY_RANK, draw_kernel_classes
 from gpu_profile.analysis.store.database import Database
 from tests.unit.analysis.scenarios import Training
 from tests.unit.analysis.synthetic import Rank
@@ -47,7 +47,7 @@ def test_kinds_of_work_leave_start_up_out(starts: bool, tmp_path: Path) -> None:
     rows = {(row[0], row[1]): row[2:] for row in table.rows}
     assert rows[0, "GEMM"] == (steps * 40, steps * 40 * 200_000, (12 - steps) * 40 * 200_000)
     assert rows[0, "communication"][0] == steps
-    html = kernel_classes(table)
+    html = draw_kernel_classes(table)
     assert ("GPU time by kind of work, without start-up" in html) == starts
     assert ("on all ranks, are left out" in html) == starts
     assert ("7,000,000,000" in html) == starts

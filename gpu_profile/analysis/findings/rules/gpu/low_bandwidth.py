@@ -54,7 +54,7 @@ def judge_low_bandwidth(views: Sequence[View[Bandwidth]]) -> Judgement:
         limit = max(SLOW_GB_PER_S, SLOW_AGAINST_OTHERS * usual)
         slow = [view for view in views if 0 < rates[view.rank] < limit]
         if slow:
-            findings.append(_judge_bandwidth(slow, kind, direction, usual))
+            findings.append(_make_finding(slow, kind, direction, usual))
     links = judge_links(views)
     return Judgement((*findings, *links.findings), links.unjudged)
 
@@ -67,7 +67,7 @@ def _compute_copy_rate(view: View[Bandwidth], kind: int) -> float:
     return copy.rate if view.mean(copy.time) / 1e6 >= COPY_SHARE * view.step_ms else 0.0
 
 
-def _judge_bandwidth(
+def _make_finding(
     views: Sequence[View[Bandwidth]], kind: int, direction: str, usual: float
 ) -> Finding:
     ranks = tuple(sorted({view.rank for view in views}))

@@ -143,9 +143,10 @@ RULE = FindingRule(
                 "GPU that multiplies TF32 more than twice as fast. The gain is an "
                 "estimate, at 70 % of the ratio of peak rates. Its range: products become twice as "
                 "fast, and as fast as that ratio; where a program in 16 bits casts operands and "
-                "results, they are in 16 bits then, without casts; the estimate has attention so, "
-                "which has a softmax between such casts. Depthwise convolutions are told "
-                "apart, and products with vectors do not count: they wait for memory"
+                "results, they are in 16 bits then, without casts. The estimate assumes that for "
+                "the products of attention, which have a softmax between such casts. Depthwise "
+                "convolutions are listed apart, and products with vectors do not count: they wait "
+                "for memory"
             ),
         ),
     ),
