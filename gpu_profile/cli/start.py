@@ -36,7 +36,7 @@ def _prepare_workers(words: Sequence[str]) -> None:
     reads_run = words[:1] == ["html"] and not reports
     if (reports > 1 or reads_run) and not {"--help", "-h", "--scheduler"} & {*words}:
         # OpenBLAS' threads spin for 0.15 s when numpy loads: 2 s of CPU on 16 cores, where this
-        # process and the server load the modules. Of linear algebra there are norms of vectors.
+        # process and the server load the modules. The only linear algebra is norms of vectors.
         os.putenv("OPENBLAS_NUM_THREADS", "1")
         from gpu_profile.analysis.multi_report import worker_server  # only for these
 

@@ -21,7 +21,7 @@ _DIRECTIVE = re.compile(r"^%YAML.*$", re.MULTILINE)
 _WIDE = 1 << 20
 """Columns of a line. A narrower text would be broken anew, which is no change of the user's."""
 _INDENTS = ((2, 2, 0), (2, 4, 2), (4, 4, 0), (4, 6, 4))
-"""Of mappings, of lists, and of a list's dash: the layouts that manifests are written in."""
+"""Indents of mappings, of lists and of a list's dash: the layouts that manifests are written in."""
 
 
 @dataclass(frozen=True, kw_only=True)

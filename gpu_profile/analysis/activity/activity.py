@@ -173,7 +173,7 @@ class Activity:
     """By table (CUDA_EVENT, SYNCHRONIZATION): for each of its rows, in the file's order, the row of
     its process's call, or NO_CALL."""
     seams: IntArray = field(default_factory=lambda: np.empty((0, 2), np.int64))
-    """Of joined windows (end of a window, start of the next one): nothing was recorded between."""
+    """(end of a window, start of the next one) of joined windows: nothing was recorded between."""
 
     @cached_property
     def launched(self) -> IntArray:

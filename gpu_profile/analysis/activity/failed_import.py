@@ -12,7 +12,7 @@ from gpu_profile.analysis.store.schema import (
     SYNCHRONIZATION,
 )
 
-# nsys 2025.3.1 with JAX 0.11. Of eleven such recordings five lack no events, but a name.
+# nsys 2025.3.1 with JAX 0.11. Five of eleven such recordings lack no events, but a name.
 FAILED = "Error when processing events"
 FAILED_IMPORT = "nsys failed to import"
 _PRODUCED = re.compile(r"Number of CUPTI events produced:\s*(\d+)")

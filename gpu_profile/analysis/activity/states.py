@@ -134,7 +134,7 @@ def _is_same_arrivals(
 
 @once_each
 def _get_split_cache(first: RankStates) -> dict[tuple[object, ...], list[tuple[Arrivals, Spent]]]:
-    """Of the ranks that begin with this one. No field: it would be pickled with them."""
+    """The split of the ranks that begin with this one. No field: it would be pickled with them."""
     return {}
 
 

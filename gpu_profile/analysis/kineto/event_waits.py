@@ -13,9 +13,9 @@ from gpu_profile.analysis.kineto.events import Event
 STREAM_WAIT, EVENT_SYNC = "Stream Wait Event", "Event Sync"
 _LEAST_KNOWN = 0.8
 """In recordings of nsys 24 to 100 % of the waits of streams name a recorded event: a wait for an
-event that was never recorded waits for nothing. Of calls that block for an event it is 92 to 100 %.
-From CUDA 12.9 on none of a trace may name one (https://github.com/pytorch/kineto/pull/1552): a
-replay that ignored them all would be wrong."""
+event that was never recorded waits for nothing. For calls that block for an event the share is 92
+to 100 %. From CUDA 12.9 on none of a trace may name one: a replay that ignored them all would be
+wrong (https://github.com/pytorch/kineto/pull/1552)."""
 
 
 @dataclass

@@ -34,7 +34,7 @@ from gpu_profile.analysis.store.schema import (
 from gpu_profile.errors import ReportError
 
 SCHEMA = "3.20.3"
-"""Of nsys 2025.3, whose tables are written."""
+"""The version of nsys 2025.3, whose tables are written."""
 _ROWS_AT_ONCE = 20_000
 _COMMON = "start INT, end INT, deviceId INT, contextId INT, streamId INT, correlationId INT"
 _TABLES = {

@@ -64,7 +64,7 @@ def _count_bmm(sizes: Sizes) -> int:
 
 
 def _count_convolution(image: Shape, weight: Shape, output: Shape) -> int:
-    """Source: conv_flop_count(). Of a transposed convolution the points of the input count, which
+    """Source: conv_flop_count(). In a transposed convolution the points of the input count, which
     are fewer than those of its output.
     """
     points = min(prod(image[2:]), prod(output[2:]))
@@ -73,7 +73,7 @@ def _count_convolution(image: Shape, weight: Shape, output: Shape) -> int:
 
 def _count_convolution_backward(sizes: Sizes) -> int:
     """Source: conv_backward_flop(), with the gradients of input and weight, as many FLOPs each as
-    the forward has. Of the first layer's input torch computes none, which no shape says.
+    the forward has. torch computes none for the first layer's input, which no shape says.
     """
     output, image, weight = sizes[:3]
     return 2 * _count_convolution(image, weight, output)

@@ -47,7 +47,7 @@ def render_comparison(
         render_section(
             "kernels",
             "Kernels that changed",
-            "For one step and rank. Of the steps that all ranks recorded, without the warm-up.",
+            "For one step and rank, over the steps that all ranks recorded, without the warm-up.",
             data_table(redact_table(comparison.kernels, redactor), "Kernels that changed"),
         ),
     )

@@ -28,7 +28,7 @@ MOST_OPS_UNLIKE = 20_000
 ENOUGH_IN_LEAST_STEPS = 40_000
 """Where LEAST_STEPS steps of all ranks are too many, ranks are left out down to this number."""
 MOST_UNMATCHED = 0.1
-"""Of the collectives. Without its partners the wait of one is taken for its transfer."""
+"""The part of the collectives. Without its partners the wait of one is taken for its transfer."""
 
 
 @dataclass(frozen=True, eq=False)

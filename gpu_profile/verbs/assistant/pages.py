@@ -11,7 +11,8 @@ from gpu_profile.redact import CommandLine
 MOST_BYTES = 7_900
 """An assistant reads each answer whole, so a page is smaller than 8 kB."""
 MOST_LIST_BYTES, MOST_ITEM_BYTES = 1_500, 5_000
-"""Of a list beside the items, such as a line a rank on what was not judged; and of one item."""
+"""The sizes of a list beside the items, such as a line a rank on what was not judged, and of one
+item."""
 MOST_TEXT = 300
 """The most characters of one text. Demangled kernel names have up to 4,000."""
 _MOST_READ = 2000

@@ -73,7 +73,7 @@ def find_groups(splits: Sequence[RankSplit]) -> Mapping[int, Group]:
 
 @once_each
 def _get_group_cache(first: Arrivals) -> dict[tuple[object, ...], dict[int, Group]]:
-    """Of the ranks that begin with this one. No field: it would be pickled with them."""
+    """The groups of the ranks that begin with this one. No field: it would be pickled with them."""
     return {}
 
 

@@ -13,7 +13,7 @@ from gpu_profile.analysis.findings.view import RankView
 # Idle time of less than a quarter of the delay does not explain it.
 SHOWN_PART = 0.25
 SLOW_SHARE = 0.10
-"""Of the step, by which a host is slower than its GPU's work."""
+"""The part of the step by which a host is slower than its GPU's work."""
 # Ranks of one program differ by some kernels in a step: for logs, or the first and last stage.
 LEAST_MORE_KERNELS = 1.1
 

@@ -1,6 +1,6 @@
 """Pauses of the host that the replayed steps do not hold, or hold too many of.
 
-The replay takes 20 steps at most. Of a checkpoint in each 50th step they hold none, or one.
+The replay takes 20 steps at most. They hold none of the checkpoints in each 50th step, or one.
 """
 
 from collections.abc import Mapping, Sequence

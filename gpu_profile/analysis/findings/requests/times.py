@@ -32,7 +32,7 @@ class IterationTimes:
     parts: IntArray
 
     def sum_between(self, start: int, end: int) -> IntArray:
-        """ns by WHERE between two times. Of an iteration that is cut, each part counts alike."""
+        """ns by WHERE between two times. Each part of an iteration that is cut counts alike."""
         # Iterations follow each other, so that both times rise: no others overlap the span.
         low, high = np.searchsorted(self.end, start, "right"), np.searchsorted(self.start, end)
         rows = slice(int(low), max(int(low), int(high)))

@@ -114,11 +114,11 @@ class RankGraph:
     gpu: str = ""
     """The model of the GPU, as Activity.gpu."""
     multiprocessors: int = 0
-    """Of the GPU; 0 where the report does not say it."""
+    """How many the GPU has; 0 where the report does not say it."""
     profiler: str = ""
     """The program that wrote the report, "" if it does not say so."""
     kinds: Codes = field(default_factory=lambda: np.empty(0, np.int32))
-    """Of an engine's iterations, by step (serving.marks.KINDS); else empty."""
+    """The kinds of an engine's iterations, by step (serving.marks.KINDS); else empty."""
 
 
 def pick_rows(table: Table, rows: IntArray) -> Table:

@@ -12,7 +12,7 @@ from gpu_profile.analysis.replay.rank.typical_steps import find_typical_steps
 
 MOST_STEPS, LEAST_STEPS = 20, 3
 START_STEPS = 20
-"""Of a program, as the marks count them (ending.py): compilers, autotuning, the first files."""
+"""The start of a program, as the marks count it (ending.py): compilers, autotuning, first files."""
 SPARE_STEPS = 2
 """Ranks differ in how many steps they warm up."""
 ENOUGH_OPS, MOST_OPS = 20_000, 50_000

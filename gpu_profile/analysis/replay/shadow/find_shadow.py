@@ -43,7 +43,7 @@ MOST_SLOWER = 1.5
 """How many times as slow a host may be in the control: blocks of one program differed by as much on
 a shared host."""
 ROUNDS, PAUSE_ROUNDS = 8, 10
-"""Of bisection: the factor is then within 0.3 % of the host's time, and of its pauses."""
+"""Rounds of bisection: the factor is then within 0.3 % of the host's time, and of its pauses."""
 
 
 @once_each

@@ -19,12 +19,13 @@ from gpu_profile.analysis.replay.edits.contention import remove_contention
 from gpu_profile.analysis.store.database import Database
 
 LEAST_LAUNCHES = 5
-"""Of a kernel alone, and beside communication: fewer differ by chance."""
+"""Runs of a kernel alone, and beside communication: fewer differ by chance."""
 BESIDE = 0.98
-"""Of a kernel's time: beside communication for half of it, a kernel shows half of the slowdown."""
+"""The part of a kernel's time: beside communication for half of it, a kernel shows half of the
+slowdown."""
 MOST_SPREAD = 1.25
-"""Of the times of a kernel alone, 90th percentile over 10th. Kernels of one name and grid that
-differ by more multiply matrices of different depth, and cannot be compared."""
+"""The 90th percentile over the 10th of the times of a kernel alone. Kernels of one name and grid
+that differ by more multiply matrices of different depth, and cannot be compared."""
 LEAST_STRETCH = 1.1
 """Matrix kernels of a DDP training on two H200s take 1.8 times as long beside communication."""
 MOST_NAMES = 3

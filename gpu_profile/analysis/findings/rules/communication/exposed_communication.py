@@ -20,7 +20,7 @@ COMM_ADVICE = (
 )
 
 NOTED_SHARE = 0.10
-"""Of the step, in communication of which nobody can tell whether it waits."""
+"""The part of the step in communication of which nobody can tell whether it waits."""
 
 ExposedTimes = Mapping[str, int]
 """ns of communication with no compute beside it by module; "" for what no module is known to own"""

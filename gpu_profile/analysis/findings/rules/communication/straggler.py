@@ -41,7 +41,7 @@ from gpu_profile.analysis.replay.changes import Change, combine
 from gpu_profile.analysis.store.database import Database
 
 NOTED_SHARE = 0.10
-"""Of the step, in waits for which no single rank is the cause."""
+"""The part of the step in waits for which no single rank is the cause."""
 # A late rank has the cause of the others if it has at least a quarter of what the worst one has.
 LEAST_PART = 0.25
 ADVICE = {

@@ -25,10 +25,11 @@ from gpu_profile.analysis.store.database import Database
 from gpu_profile.formats.function_names import shorten_names
 
 SHOWN_SHARE = 0.01
-"""Of the step, in depthwise convolutions."""
+"""The part of the step in depthwise convolutions that is told."""
 MOST_NAMES, NAME_WIDTH = 3, 60
 MOSTLY = 0.5
-"""Of the step: a GPU that runs graphs for longer is not judged by the kernels beside them."""
+"""The part of the step in graphs: a GPU that runs them for longer is not judged by the kernels
+beside them."""
 HIDDEN = (
     "fp32 matrix products inside CUDA graphs: nsys traced graphs as a whole; "
     "--cuda-graph-trace=node shows them"
