@@ -69,7 +69,7 @@ def score(folder: Path, *, has_control: bool = True) -> Score:
     planted, fixed = turns["planted"], turns["fixed"]
     gains = [before - after for before, after in zip(planted, fixed, strict=True)]
     step = statistics.median(planted)
-    facts = _read_facts(folder, "planted")
+    facts = read_facts(next(folder.glob("planted.sqlite*")))
     parts = _count_parts(facts)
     control_ms = step / parts if has_control else 0.0
     diagnosis = judge_run([facts], control_ms=control_ms)
@@ -83,15 +83,15 @@ def score(folder: Path, *, has_control: bool = True) -> Score:
 def describe_fixed(folder: Path, *, has_control: bool = True) -> str:
     """The row of the findings in a recording with the fix."""
     step = statistics.median(json.loads((folder / "turns.json").read_text())["fixed"])
-    facts = _read_facts(folder, "fixed")
+    facts = read_facts(next(folder.glob("fixed.sqlite*")))
     parts = _count_parts(facts)
     findings = judge_run([facts], control_ms=step / parts if has_control else 0.0).findings
     costs = ", ".join(f"{each.kind} {each.cost_ms * parts:.2f}" for each in findings)
     return f"| {folder.name} | {step:.2f} | {costs or 'nothing'} |"
 
 
-def _read_facts(folder: Path, mode: str) -> DiagnosedReport:
-    with Database.open(next(folder.glob(f"{mode}.sqlite*"))) as database:
+def read_facts(report: Path) -> DiagnosedReport:
+    with Database.open(report) as database:
         return collect_report_facts(database, Scope())
 
 
