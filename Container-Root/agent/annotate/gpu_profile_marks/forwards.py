@@ -37,8 +37,7 @@ class Forwards:
         has some. `forget_end`: of the recording.
         """
         self._forget_end = forget_end
-        self._capturing = torch.cuda.is_current_stream_capturing
-        self._graph = torch.cuda.CUDAGraph
+        self._cuda = torch.cuda
         self._hook = hook
         self._models: dict[int, Any] = {}
         self._counted = 0
@@ -60,13 +59,14 @@ class Forwards:
         self._others += 1
         if self._counted not in (0, id(model)) and self._others <= _MOST_OTHERS:
             return False
-        if self._capturing():
+        # On a machine without a driver the second one raises.
+        if self._cuda.is_initialized() and self._cuda.is_current_stream_capturing():
             return False
         self._counted, self._others = id(model), 0
         return True
 
     def _is_known(self, model: Any) -> bool:  # noqa: ANN401 - a torch.nn.Module or CUDAGraph
-        if isinstance(model, self._graph):
+        if isinstance(model, self._cuda.CUDAGraph):
             return self.are_counted
         find = self._models.get(id(model))
         return self.are_counted and find is not None and find() is model

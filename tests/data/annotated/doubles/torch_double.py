@@ -127,10 +127,16 @@ class CUDAGraph:
         return "replayed"
 
 
+def is_current_stream_capturing():
+    if not CAPTURES["now"]:
+        raise RuntimeError("no driver")
+    return True
+
+
 cuda = _module(
     "torch.cuda",
-    is_initialized=lambda: False,
-    is_current_stream_capturing=lambda: CAPTURES["now"],
+    is_initialized=lambda: CAPTURES["now"],
+    is_current_stream_capturing=is_current_stream_capturing,
     CUDAGraph=CUDAGraph,
 )
 amp = _module("torch.amp", GradScaler=GradScaler)
