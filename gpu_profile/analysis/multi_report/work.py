@@ -26,9 +26,27 @@ CRAFTED_VALUES = (ArithmeticError, LookupError, TypeError, ValueError, Recursion
 """Exceptions that values in a crafted report can cause, e.g. a text as the number of a GPU."""
 
 
-_kept: dict[str, Opened] = {}
-_begun: dict[str, tuple[tuple[str, ...], Copy]] = {}
-"""By report what a copy computes for the next work of this process: names, and the copy."""
+@dataclass(frozen=True)
+class _Worker:
+    """What this process holds for its next work, by report: `reports` that an earlier work has kept
+    open, and `copies` of the process that compute analyses, with their names.
+    """
+
+    reports: dict[str, Opened] = field(default_factory=dict)
+    copies: dict[str, tuple[tuple[str, ...], Copy]] = field(default_factory=dict)
+
+    @contextmanager
+    def open(self, place: str, most_bytes: int, keeps: bool) -> Iterator[Database]:
+        """The report that is open already, or as open_report(). `keeps`: it stays open."""
+        kept = self.reports.pop(place, None)
+        opened, database = kept or _open(place, most_bytes)
+        with opened:
+            yield database
+            if keeps:
+                self.reports[place] = opened.pop_all(), database
+
+
+_WORKER = _Worker()
 
 
 class Partials(list[Any]):
@@ -73,7 +91,7 @@ class Work:
     @property
     def is_begun(self) -> bool:
         """Whether an earlier work of this process has kept the report open."""
-        return self.source.place in _kept
+        return self.source.place in _WORKER.reports
 
     def do(self, forks: bool = False, keeps: bool = False) -> Answer:
         """The partial of every analysis, with the report opened once; an error is returned, not
@@ -89,12 +107,12 @@ class Work:
             spare_memory()
         else:
             take_turn()
-        names, early = _begun.pop(self.source.place, ((), None))
+        names, early = _WORKER.copies.pop(self.source.place, ((), None))
         # The first one loads what the others read too.
         found = {0: self._collect(0, database)}
         forks = forks and database.can_fork
         if self.early and forks:
-            _begun[self.source.place] = self._begin_early(database)
+            _WORKER.copies[self.source.place] = self._begin_early(database)
         rest = [(index, each) for index, each in enumerate(self.analyses) if index]
         begun = [index for index, each in rest if each.begins_early and each.name in names]
         long = [index for index, each in rest if forks and each.takes_long and index not in begun]
@@ -134,7 +152,7 @@ def read_one(
 ) -> Result | GpuProfileError:
     """The result of the function for one report, or the error if the report cannot be read."""
     try:
-        with _open_kept(place, most_bytes, keeps) as database:
+        with _WORKER.open(place, most_bytes, keeps) as database:
             return function(database)
     except GpuProfileError as error:
         return error
@@ -143,16 +161,6 @@ def read_one(
         return ReportError(f"{place} does not fit into memory", hint)
     except CRAFTED_VALUES as error:
         return _refusal(place, error)
-
-
-@contextmanager
-def _open_kept(place: str, most_bytes: int, keeps: bool) -> Iterator[Database]:
-    """The report that an earlier work has kept open, or as open_report()."""
-    opened, database = _kept.pop(place) if place in _kept else _open(place, most_bytes)
-    with opened:
-        yield database
-        if keeps:
-            _kept[place] = opened.pop_all(), database
 
 
 def _open(place: str, most_bytes: int) -> Opened:
