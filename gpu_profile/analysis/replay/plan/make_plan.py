@@ -45,8 +45,8 @@ from gpu_profile.analysis.replay.shadow.shadow import Shadow
 from gpu_profile.analysis.replay.weights import Weights
 
 ALIKE = 0.75
-"""The first of list_changes() that gains at least this part of the best one is taken. The others
-that do are alternatives where they gain nothing more after it."""
+"""Of changes that gain at least this part of the best one, the first of list_changes() is
+taken. The others are alternatives where they gain nothing more after it."""
 HALF = 0.5
 """A cause is taken before a bound (Change.is_bound) that gains at most twice as much: of a BERT
 whose collator takes 14 ms of a step of 48, the replay without any launch gains 24 ms."""
