@@ -77,7 +77,7 @@ def fetch(run_id: str, artifact: str, target: Path) -> None:
     """Write ci.json of the newest artifact of this name; no other member is looked at."""
     # It becomes a part of a URL.
     if not re.fullmatch(r"[0-9]{1,20}", run_id):
-        raise Refusal(f"{run_id!r} is no run")
+        raise Refusal(f"{run_id!r} is not a run")
     name = urllib.parse.quote(artifact, safe="")
     path = f"actions/runs/{run_id}/artifacts?name={name}&per_page={PAGE}"
     found = json.loads(send("GET", path))["artifacts"]
@@ -103,7 +103,7 @@ def fetch(run_id: str, artifact: str, target: Path) -> None:
 def find_pulls(sha: str) -> list[int]:
     """Return the open pull requests whose head is this commit, forks' too."""
     if not re.fullmatch(r"[0-9a-f]{40}", sha):
-        raise Refusal(f"{sha!r} is no commit")
+        raise Refusal(f"{sha!r} is not a commit")
     pulls = list_pages("pulls?state=open&sort=updated&direction=desc")
     return [int(pull["number"]) for pull in pulls if pull["head"]["sha"] == sha]
 

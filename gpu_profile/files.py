@@ -123,7 +123,7 @@ def check_target(path: Path) -> None:
     with contextlib.suppress(FileNotFoundError, NotADirectoryError):
         mode = path.lstat().st_mode
         if not stat.S_ISREG(mode) and (not stat.S_ISLNK(mode) or _is_stream(path)):
-            raise SettingsError(f"{path} is no regular file", _ELSEWHERE)
+            raise SettingsError(f"{path} is not a regular file", _ELSEWHERE)
 
 
 def check_no_input(path: Path, inputs: Iterable[Path]) -> None:

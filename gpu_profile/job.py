@@ -162,7 +162,7 @@ def parse_steps(text: str) -> tuple[int, int] | None:
         return None
     match = re.fullmatch(r"(\d{1,9}):(\d{1,9})", text)
     if match is None or int(match[1]) >= int(match[2]):
-        raise SettingsError(f"--steps {text!r} is no range of steps", "Use 20:40 for 20 to 39")
+        raise SettingsError(f"--steps {text!r} is not a range of steps", "Use 20:40 for 20 to 39")
     return int(match[1]), int(match[2])
 
 

@@ -142,7 +142,7 @@ def _extract(archive: tarfile.TarFile, member: tarfile.TarInfo, to: Path, export
 
 def _refuse(names_: list[str], what: str) -> None:
     if names_:
-        raise RefusedError(f"{what} holds {names_[0]!r}, which is no report", 3)
+        raise RefusedError(f"{what} holds {names_[0]!r}, which is not a report", 3)
 
 
 def stage(to: Path) -> None:
@@ -206,5 +206,5 @@ def _store(source: IO[bytes], to: Path, name: str) -> None:
 def _open_regular(path: Path) -> Iterator[IO[bytes]]:
     with os.fdopen(os.open(str(path), os.O_RDONLY | NO_LINK), "rb") as file:
         if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
-            raise RefusedError(f"{path} is no regular file", 3)
+            raise RefusedError(f"{path} is not a regular file", 3)
         yield file

@@ -52,7 +52,7 @@ def open_report(directory: str, name: str) -> IO[bytes]:
     file = os.fdopen(os.open(str(path), os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK), "rb")
     if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
         file.close()
-        raise RefusedError(f"{name} is no regular file")
+        raise RefusedError(f"{name} is not a regular file")
     return file
 
 

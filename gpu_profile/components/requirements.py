@@ -27,7 +27,7 @@ def read_requirements(path_text: str) -> str:
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        reason = getattr(error, "strerror", None) or "it is no UTF-8 text"
+        reason = getattr(error, "strerror", None) or "it is not UTF-8 text"
         raise SettingsError(f"REQUIREMENTS {path}: {reason}", "Give a requirements file") from error
     if len(text.encode()) > _MOST_BYTES:
         raise SettingsError(f"REQUIREMENTS {path} is larger than 500 KiB", "Split it") from None
@@ -47,7 +47,7 @@ def _check_line(path: Path, line: str) -> None:
         )
     if not _REQUIREMENT.match(line) or re.search(r"@\s*(?:file:|\.|/)", line):
         name = line.split()[0]
-        raise SettingsError(f"REQUIREMENTS {path}: {name} is no package of an index", _LOCAL)
+        raise SettingsError(f"REQUIREMENTS {path}: {name} is not a package of an index", _LOCAL)
     if re.search(r"://[^/\s]*@", line):
         raise SettingsError(f"REQUIREMENTS {path} holds a password in a URL", "Use pip.conf for it")
 

@@ -126,7 +126,7 @@ def _list_contexts(settings: Settings) -> dict[str, str]:
     for name, path in sources.items():
         if not Path(path).is_dir():
             raise SettingsError(
-                f"{name}: {path!r} is no directory", "Give a checkout, a repository or an archive"
+                f"{name}: {path!r} is not a directory", "Give a checkout, repository or archive"
             )
     return sources
 
@@ -152,7 +152,7 @@ def _list_secrets(
     bundle = settings.ca_bundle or downloads.ca_bundle
     if settings.ca_bundle and not Path(settings.ca_bundle).is_file():
         raise SettingsError(
-            f"CA_BUNDLE is {settings.ca_bundle!r}, which is no file", "Give the path of a PEM file"
+            f"CA_BUNDLE is {settings.ca_bundle!r}, which is not a file", "Give a PEM file's path"
         )
     words = [f"--secret=id=ca_bundle,src={bundle}"] if bundle and Path(bundle).is_file() else []
     env = {}

@@ -85,7 +85,7 @@ def parse_archs(text: str) -> tuple[int, ...]:
     for word in words:
         if not re.fullmatch(r"\d{2,3}[af]?", word):
             raise SettingsError(
-                f"CUDA_ARCHS is {text!r}: {word!r} is no architecture", "Use numbers, as in 80,90"
+                f"CUDA_ARCHS is {text!r}: {word!r} is not an architecture", "Use numbers: 80,90"
             )
     return tuple(int(word.rstrip("af")) for word in words)
 

@@ -97,9 +97,9 @@ def parse_values(text: str) -> dict[str, Any]:
     try:
         document = yaml.safe_load(text) or {}
     except yaml.YAMLError as error:
-        raise SettingsError(f"the values are no YAML: {' '.join(str(error).split())}") from error
+        raise SettingsError(f"the values are not YAML: {' '.join(str(error).split())}") from error
     if not isinstance(document, dict):
-        raise SettingsError("the values are no mapping", "Write them as helm's values.yaml")
+        raise SettingsError("the values are not a mapping", "Write them as helm's values.yaml")
     return document
 
 

@@ -140,7 +140,7 @@ def split_id(job_id: str) -> tuple[str, str]:
     """Return namespace and name of `namespace/name`; without a slash the namespace is ""."""
     namespace, _, name = job_id.rpartition("/")
     if not name or "/" in namespace:
-        raise SettingsError(f"{job_id!r} is no job", "Use namespace/name")
+        raise SettingsError(f"{job_id!r} is not a job", "Use namespace/name")
     return namespace, name
 
 
@@ -157,7 +157,7 @@ def checked_name(name: str, suffix: str) -> str:
         )
     if not _LABEL.fullmatch(name):
         raise SettingsError(
-            f"{name!r} is no name for a job", "Use small letters, digits and '-', a letter first"
+            f"{name!r} is not a name for a job", "Use small letters, digits and '-', a letter first"
         )
     return name
 

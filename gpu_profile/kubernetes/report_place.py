@@ -41,7 +41,7 @@ class ReportPlace:
                 return cls(host_path=path)
         elif kind == "s3" and _BUCKET.fullmatch(text.rstrip("/")):
             return cls(bucket=text.rstrip("/"))
-        raise SettingsError(f"KUBE_REPORT_TO {text!r} is no place for reports", _FORMS)
+        raise SettingsError(f"KUBE_REPORT_TO {text!r} is not a place for reports", _FORMS)
 
     @property
     def takes_root(self) -> bool:

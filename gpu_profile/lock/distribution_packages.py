@@ -28,7 +28,7 @@ def _parse_packages(manifest: str) -> dict[str, str]:
         rows = json.loads(manifest)["packages"]
         return {str(name): str(version) for name, version in rows.items()}
     except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise ReportError(f"this is no manifest: {error!r}", "Build the image anew") from error
+        raise ReportError(f"this is not a manifest: {error!r}", "Build the image anew") from error
 
 
 def _list_recorded(lock: Lock) -> dict[str, str]:

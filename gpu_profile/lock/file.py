@@ -89,7 +89,7 @@ def parse_lock(text: str, where: str = NAME) -> Lock:
         match = _LINE.fullmatch(line)
         if match is None or not parts:
             raise SettingsError(
-                f"{where}:{number}: {line!r} is no line of a lock", "Run `invoke lock` anew"
+                f"{where}:{number}: {line!r} is not a line of a lock", "Run `invoke lock` anew"
             )
         last, key = (values if match["kind"] == "asked" else pinned), match["key"]
         last[key] = match["value"] or ""

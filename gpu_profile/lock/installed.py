@@ -25,7 +25,7 @@ def parse_components(text: str) -> dict[str, str]:
         rows = json.loads(text)["components"]
         return {str(name): str(version) for name, version in rows.items()}
     except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise ReportError(f"{PATH} is no manifest: {error!r}", "Build the image anew") from error
+        raise ReportError(f"{PATH} is not a manifest: {error!r}", "Build the image anew") from error
 
 
 def pinned_by_lock(lock: Lock) -> dict[str, str]:

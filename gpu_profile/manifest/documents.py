@@ -64,12 +64,12 @@ class YamlText:
 
     def _make_error(self, error: YAMLError) -> SettingsError:
         if _HELM in self.text:
-            what = f"{self.name} is a template of helm, which is no YAML yet"
+            what = f"{self.name} is a template of helm, which is not YAML yet"
             return SettingsError(what, "Write it out first: helm template … > rendered.yaml")
         mark = getattr(error, "problem_mark", None)
         where = f" line {mark.line + 1}" if mark else ""
         problem = getattr(error, "problem", None) or str(error).splitlines()[0]
-        return SettingsError(f"{self.name}{where} is no YAML: {problem}", "Mend that line")
+        return SettingsError(f"{self.name}{where} is not YAML: {problem}", "Mend that line")
 
 
 def _list_items(document: Any) -> Iterator[Document]:  # noqa: ANN401 - YAML

@@ -71,7 +71,8 @@ def make_suite(
     size = parse_size(at)
     top = parse_size(max_size) if max_size else max(size, 2**30)
     if min_busbw is not None and min_busbw <= 0:
-        raise SettingsError(f"--min-busbw {min_busbw:g} is no floor", "Give it in GB/s, as in 400")
+        what = f"--min-busbw {min_busbw:g} is not a floor"
+        raise SettingsError(what, "Give it in GB/s, as in 400")
     if size > top or size < _MIN_SIZE or size & (size - 1):
         raise SettingsError(
             f"{size_text(size)} would not be measured",

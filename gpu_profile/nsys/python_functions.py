@@ -26,7 +26,7 @@ def look(module, function):
         if not hasattr(found, name):
             return [f"{module} has no {function}", [n for n in dir(found) if n[:1] != "_"]]
         found = getattr(found, name)
-    return [] if callable(found) else [f"{module}:{function} is no function", []]
+    return [] if callable(found) else [f"{module}:{function} is not a function", []]
 print()
 print(json.dumps([look(*target) for target in json.load(sys.stdin)]))
 """
@@ -48,7 +48,7 @@ class Target:
         match = _TARGET.fullmatch(text)
         if match is None:
             raise SettingsError(
-                f"{text!r} is no function", "Use package.module:function or module:Class.method"
+                f"{text!r} is not a function", "Use package.module:function or module:Class.method"
             )
         if match["module"] == "__main__":
             raise SettingsError(
@@ -70,7 +70,7 @@ class Attributes:
     def entries(self) -> Mapping[str, str]:
         color = _COLOR.fullmatch(self.color)
         if self.color and color is None:
-            raise SettingsError(f"{self.color!r} is no colour", "Use 0xRRGGBB, as in 0x76B900")
+            raise SettingsError(f"{self.color!r} is not a colour", "Use 0xRRGGBB, as in 0x76B900")
         entries = {"domain": self.domain, "category": self.category}
         entries["color"] = f"0x{color['rgb'].upper()}" if color else ""
         return {name: value for name, value in entries.items() if value}

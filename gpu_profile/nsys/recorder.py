@@ -45,7 +45,7 @@ def parse_schedule(every: str, keep: int, seconds: float) -> Schedule:
     """Return the schedule of `10m`, for windows of so many seconds. Raises SettingsError."""
     match = re.fullmatch(r"(\d{1,6})([smh])", every)
     if match is None:
-        raise SettingsError(f"--every {every!r} is no time", "Use 10m, 90s or 1h; off ends it")
+        raise SettingsError(f"--every {every!r} is not a time", "Use 10m, 90s or 1h; off ends it")
     every_s = int(match[1]) * _SECONDS[match[2]]
     if every_s < seconds + _BETWEEN_S:
         what = f"--every {every} leaves nsys no time for its report of {seconds:g} s"

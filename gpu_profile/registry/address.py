@@ -49,7 +49,7 @@ def parse_registry(text: str, ecr_registry: str = "") -> Registry:
         )
     if not _HOST.fullmatch(host) or (path and not _PATH.fullmatch(path)):
         raise SettingsError(
-            f"REGISTRY is {text!r}, which is no address of a registry",
+            f"REGISTRY is {text!r}, which is not an address of a registry",
             "Use HOST[:PORT][/PATH] without https://; docker.io/NAME for Docker Hub",
         )
     behind = ecr_registry or host

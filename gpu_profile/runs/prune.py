@@ -32,7 +32,7 @@ def parse_age(text: str) -> timedelta:
     """Return the age of `30d`, `12h` or `4w`. Raises SettingsError."""
     match = re.fullmatch(r"(\d{1,5})([hdw])", text)
     if match is None:
-        raise SettingsError(f"--older {text!r} is no age", "Use a number and h, d or w: 30d")
+        raise SettingsError(f"--older {text!r} is not an age", "Use a number and h, d or w: 30d")
     return timedelta(**{_UNITS[match[2]]: int(match[1])})
 
 

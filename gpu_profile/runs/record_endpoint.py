@@ -35,7 +35,7 @@ def record_by_url(
 def _check_url(url: str) -> str:
     parts = split_url(url)
     if not url.startswith(("http://", "https://")) or parts.plain != url:
-        what = f"--url {parts.plain} is no plain http address"
+        what = f"--url {parts.plain} is not a plain http address"
         raise SettingsError(what, "Use --url http://127.0.0.1:8000, without a password")
     return url.rstrip("/")
 

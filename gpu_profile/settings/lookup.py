@@ -71,7 +71,7 @@ def explain_foreign_file(path: Path, keys: frozenset[str]) -> str:
         return ""
     foreign = _find_misspelt(others, keys) or others[0]
     guess = did_you_mean(foreign, keys)
-    reason = f"{path} is not read: {foreign} is no setting of gpu-profile"
+    reason = f"{path} is not read: {foreign} is not a setting of gpu-profile"
     return f"{reason}. {guess}" if guess else reason
 
 

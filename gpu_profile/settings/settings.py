@@ -182,7 +182,7 @@ def load_settings(
     for word in overrides:
         name, equals, value = word.partition("=")
         if not equals:
-            raise SettingsError(f"--set {word!r} is no setting", "Use --set KEY=value")
+            raise SettingsError(f"--set {word!r} is not a setting", "Use --set KEY=value")
         raw[_find_key("--set", name).name] = (value, "command line")
     return _check_settings(raw, with_dependencies=with_dependencies)
 

@@ -114,8 +114,8 @@ def test_a_server_without_the_endpoint_and_one_that_is_not_there(tmp_path: Path,
             "answers 404 Not Found. vLLM has it with --profiler-config",
         ),
         (f"http://127.0.0.1:{find_port()}", 3, "does not answer: [Errno 111] Connection refused"),
-        ("127.0.0.1:8000", 2, "is no plain http address"),
-        (f"http://me:secret@127.0.0.1:{port}", 2, "is no plain http address"),
+        ("127.0.0.1:8000", 2, "is not a plain http address"),
+        (f"http://me:secret@127.0.0.1:{port}", 2, "is not a plain http address"),
     ):
         done = invoke(tmp_path, "record", "--job=web", f"--url={url}", "--seconds=1")
         assert (done.returncode, said in done.stderr) == (code, True), done.stderr

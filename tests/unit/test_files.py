@@ -63,12 +63,12 @@ def test_a_pipe_or_a_device_is_refused_and_stays(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "fifo")
     (tmp_path / "null").symlink_to("/dev/null")
     for name in ("fifo", "null"):
-        with pytest.raises(SettingsError, match="is no regular file"):
+        with pytest.raises(SettingsError, match="is not a regular file"):
             files.write_atomically(tmp_path / name, "x")
         for read in (files.open_to_append, files.open_regular):
             with pytest.raises(ReportError, match="no regular file"):
                 read(tmp_path / name)
-    with pytest.raises(SettingsError, match="is no regular file"):
+    with pytest.raises(SettingsError, match="is not a regular file"):
         files.write_atomically(Path("/dev/null"), "x")
     assert stat.S_ISFIFO((tmp_path / "fifo").lstat().st_mode)
     assert stat.S_ISCHR(Path("/dev/null").lstat().st_mode)

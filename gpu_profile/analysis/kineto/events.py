@@ -128,7 +128,7 @@ def _read_head(file: IO[bytes], path: Path, frame: bytearray) -> bytes:
             return buffer[begin.end() :]
         if len(buffer) > MOST_EVENT_BYTES:
             break
-    raise ReportError(f"{path} is no trace of torch.profiler: it has no traceEvents", AGAIN)
+    raise ReportError(f"{path} is not a trace of torch.profiler: it has no traceEvents", AGAIN)
 
 
 def _split_lines(buffer: bytes, file: IO[bytes], path: Path, frame: bytearray) -> Iterator[bytes]:

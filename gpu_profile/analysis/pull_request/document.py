@@ -42,9 +42,9 @@ def read_result(text: str) -> CiResult:
     try:
         result = msgspec.json.decode(text, type=CiResult)
     except (msgspec.MsgspecError, RecursionError, UnicodeError) as error:
-        raise ReportError(f"the file is no result of ci: {error}", _AGAIN) from error
+        raise ReportError(f"the file is not a result of ci: {error}", _AGAIN) from error
     if why := _find_fault(result):
-        raise ReportError(f"the file is no result of ci: {why}", _AGAIN)
+        raise ReportError(f"the file is not a result of ci: {why}", _AGAIN)
     return replace(result, repeat=())
 
 

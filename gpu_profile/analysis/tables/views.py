@@ -45,7 +45,7 @@ def parse_interval(text: str) -> tuple[int, int]:
     """Return the ns of "1.5s:1510ms": (1500000000, 1510000000). Raises SettingsError."""
     fields = re.fullmatch(r"([\d.]+)([a-z]*):([\d.]+)([a-z]*)", text)
     if not fields or not {fields[2], fields[4]} <= set(_NS_IN):
-        raise SettingsError(f"--between {text!r} is no interval", "Use START:END, 1.5s:1510ms")
+        raise SettingsError(f"--between {text!r} is not an interval", "Use START:END, 1.5s:1510ms")
     start, end = (round(Decimal(fields[n]) * _NS_IN[fields[n + 1]]) for n in (1, 3))
     if start >= end:
         raise SettingsError(f"--between {text!r} ends before it starts", "Use START:END")

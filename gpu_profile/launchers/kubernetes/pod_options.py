@@ -163,7 +163,7 @@ def parse_selector(text: str) -> dict[str, str]:
     pairs = [part.partition("=") for part in text.split(",") if part]
     for key, equals, _ in pairs:
         if not key or not equals:
-            raise SettingsError(f"KUBE_NODE_SELECTOR {text!r} is no selector", "Use key=value,…")
+            raise SettingsError(f"KUBE_NODE_SELECTOR {text!r} is not a selector", "Use key=value,…")
     return {key.strip(): value.strip() for key, _, value in pairs}
 
 
@@ -176,7 +176,7 @@ def _parse_toleration(text: str) -> dict[str, str]:
     match = _TOLERATION.fullmatch(text)
     if match is None or (match["effect"] or "NoSchedule") not in _EFFECTS:
         raise SettingsError(
-            f"KUBE_TOLERATIONS {text!r} is no toleration",
+            f"KUBE_TOLERATIONS {text!r} is not a toleration",
             f"Use key[=value][:effect] with an effect of {', '.join(_EFFECTS)}",
         )
     toleration = {"key": match["key"], "operator": "Exists"}
@@ -192,7 +192,7 @@ def parse_affinity(text: str) -> dict[str, Any]:
     try:
         affinity = json.loads(text)
     except ValueError as error:
-        raise SettingsError(f"KUBE_AFFINITY is no JSON: {error}") from error
+        raise SettingsError(f"KUBE_AFFINITY is not JSON: {error}") from error
     if not isinstance(affinity, dict):
-        raise SettingsError("KUBE_AFFINITY is no JSON object", 'Use {"nodeAffinity": {…}}')
+        raise SettingsError("KUBE_AFFINITY is not a JSON object", 'Use {"nodeAffinity": {…}}')
     return affinity

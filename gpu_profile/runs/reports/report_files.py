@@ -61,7 +61,7 @@ def _list_behind(path: Path) -> list[Path]:
     if path.is_file():
         return [find_export(path) or path]
     if not path.is_dir():
-        raise ReportError(f"{path} is no file and no directory", "Give a report or a run")
+        raise ReportError(f"{path} is neither a file nor a directory", "Give a report or a run")
     recording_by_stem = {
         strip_suffix(child): child
         for child in path.iterdir()
@@ -130,7 +130,7 @@ def find_export(path: Path) -> Path | None:
         if not export.exists() or _is_to_repeat(export, {strip_suffix(path): path}):
             continue
         if is_trace(path) and not _is_of_trace(export):
-            raise ReportError(f"{export} is no export of {path.name}", "Move one of them")
+            raise ReportError(f"{export} is not an export of {path.name}", "Move one of them")
         return export
     return None
 

@@ -65,7 +65,7 @@ def _update_file(options: ConfigOptions) -> None:
     values = dict(word.split("=", 1) for word in options.set)
     update = update_file(path, values)
     for name in update.unknown:
-        Progress().say(f"note: {path}: {name} is no setting, and kept")
+        Progress().say(f"note: {path}: {name} is not a setting, and kept")
     parts = {"added": update.added, "changed": update.changed}
     lines = [f"{what} {', '.join(names)}" for what, names in parts.items() if names]
     lines += ["renewed order and comments"] if update.renewed else []

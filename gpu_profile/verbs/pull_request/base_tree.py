@@ -81,7 +81,7 @@ def find_tree(ref: str) -> BaseTree:
     top = _ask("rev-parse", "--show-toplevel")
     if top.returncode:
         hint = "Run it in one, or name the base's code by --base-dir"
-        raise SettingsError(f"--base {ref}: here is no git repository: {top.said}", hint)
+        raise SettingsError(f"--base {ref}: this is not a git repository: {top.said}", hint)
     latest = _find_commit(ref)
     shared = _ask("merge-base", latest, "HEAD")
     commit = latest if shared.returncode else shared.stdout.strip()

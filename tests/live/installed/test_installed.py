@@ -116,7 +116,7 @@ def test_another_program_s_settings_are_left_alone(installed: Installed) -> None
     assert installed.run("--version").stdout.startswith("gpu-profile ")
     shown = installed.run("config")
     assert shown.returncode == 0, shown.said
-    assert ".env is not read: DJANGO_SETTINGS_MODULE is no setting" in shown.stderr
+    assert ".env is not read: DJANGO_SETTINGS_MODULE is not a setting" in shown.stderr
     assert "theirs" not in shown.stdout
     assert installed.run("check").returncode == 2
 

@@ -134,7 +134,7 @@ def test_an_archive_brings_reports_only(
 ) -> None:
     good = (regular("rank0.h.nsys-rep", 0o6777), regular("attempt-1/rank0.h.qdstrm"))
     archive = packed(tmp_path / "a.tar", member, *good)
-    with pytest.raises(RefusedError, match="which is no report") as refusal:
+    with pytest.raises(RefusedError, match="which is not a report") as refusal:
         unpack(archive, to)
     assert refusal.value.code == 3
     found = {p.relative_to(to).as_posix() for p in to.rglob("*") if not p.is_dir()}
@@ -169,7 +169,7 @@ def test_what_rsync_brought_is_judged_alike(to: Path, tmp_path: Path) -> None:
     (stage / ".partial" / "rank2.h.nsys-rep").write_text("half")
     code, _, said = agent("adopt", str(to))
     assert code == 3
-    assert "'rank1.h.nsys-rep', which is no report" in said
+    assert "'rank1.h.nsys-rep', which is not a report" in said
     assert [(p.name, p.stat().st_mode & 0o7777) for p in to.iterdir()] == [
         ("rank0.h.nsys-rep", 0o600)
     ]

@@ -40,7 +40,7 @@ BROKEN: dict[str, tuple[str, Callable[[Path], object]]] = {
     "on a bad disk": ("cannot be read", lambda path: path.symlink_to("/proc/self/mem")),
     "empty": ("is empty", lambda path: path.write_bytes(b"")),
     "zeroed": ("zeroed header", lambda path: path.write_bytes(bytes(100) + report(path)[100:])),
-    "text": ("is no SQLite file", lambda path: path.write_text("<html>not found</html>" * 99)),
+    "text": ("is not a SQLite file", lambda path: path.write_text("<html>not found</html>" * 99)),
     "short": ("is truncated", lambda path: path.write_bytes(report(path)[:60])),
     "schema": (
         "is damaged",

@@ -171,7 +171,7 @@ def test_config_says_which_file_was_read(tmp_path: Path) -> None:
     shown = run_console("config", "--format=json", directory=tmp_path)
     assert json.loads(shown.stdout)["IMAGE"] == {"value": "gpu-profile", "source": "default"}
     assert shown.stderr.splitlines() == [
-        ".env is not read: DJANGO_SETTINGS_MODULE is no setting of gpu-profile",
+        ".env is not read: DJANGO_SETTINGS_MODULE is not a setting of gpu-profile",
         "settings file: none",
     ]
     written = run_console("init", "--user", directory=tmp_path)
@@ -189,7 +189,7 @@ def test_config_says_which_file_was_read(tmp_path: Path) -> None:
 )
 def test_a_misspelt_key_is_a_note_of_each_verb(tmp_path: Path, words: str) -> None:
     (tmp_path / ".env").write_text("REPORT_DIRR=/tmp\n")
-    note = ".env is not read: REPORT_DIRR is no setting of gpu-profile. Did you mean REPORT_DIR?"
+    note = ".env is not read: REPORT_DIRR is not a setting of gpu-profile. Did you mean REPORT_DIR?"
     assert run_console(*words.split(), directory=tmp_path).stderr.count(note) == 1
 
 

@@ -149,8 +149,8 @@ def test_a_tag_of_the_inputs() -> None:
 @pytest.mark.parametrize(
     ("override", "message"),
     [
-        ("CA_BUNDLE=/no/such/file", "CA_BUNDLE is '/no/such/file', which is no file"),
-        ("NCCL_TESTS_URL=/no/such/dir", "'/no/such/dir' is no directory"),
+        ("CA_BUNDLE=/no/such/file", "CA_BUNDLE is '/no/such/file', which is not a file"),
+        ("NCCL_TESTS_URL=/no/such/dir", "'/no/such/dir' is not a directory"),
     ],
 )
 def test_paths_that_are_not_there(override: str, message: str) -> None:

@@ -125,7 +125,7 @@ def test_names_of_images(image: str, distribution: str, cuda: str | None) -> Non
 
 @pytest.mark.parametrize("text", ["", "90;100", "sm_90", "9.0", "90,,100", "1234"])
 def test_architectures_refused(text: str) -> None:
-    with pytest.raises(SettingsError, match="is no architecture"):
+    with pytest.raises(SettingsError, match="is not an architecture"):
         parse_archs(text)
 
 

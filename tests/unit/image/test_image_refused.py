@@ -102,7 +102,7 @@ def test_no_docker_at_all(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("setting", "said"),
     [
-        ("CA_BUNDLE=/no/such.pem", "CA_BUNDLE is '/no/such.pem', which is no file"),
+        ("CA_BUNDLE=/no/such.pem", "CA_BUNDLE is '/no/such.pem', which is not a file"),
         ("INSTALL_EFA=true", "INSTALL_EFA needs INSTALL_MPI"),
     ],
 )

@@ -36,7 +36,10 @@ def job(name: str = "train-1", **changes: Any) -> Job:
     ("call", "line"),
     [
         *(
-            (lambda text=text: ReportPlace.parse(text), "is no place for reports. Use pvc:NAME:/p")
+            (
+                lambda text=text: ReportPlace.parse(text),
+                "is not a place for reports. Use pvc:NAME:/",
+            )
             for text in (
                 *(
                     "pvc:claim",
@@ -49,17 +52,17 @@ def job(name: str = "train-1", **changes: Any) -> Job:
                 *("hostpath:/tmp/../etc", "s3://", "s3://B/x", "s3://team/a b", "https://a.b/c"),
             )
         ),
-        (lambda: pod_options.parse_selector("a"), "is no selector. Use key=value,…."),
-        (lambda: pod_options.parse_selector("=b"), "is no selector"),
-        (lambda: pod_options.parse_tolerations("a=b:Never"), "is no toleration"),
-        (lambda: pod_options.parse_tolerations(":NoSchedule"), "is no toleration"),
-        (lambda: pod_options.parse_affinity("{"), "KUBE_AFFINITY is no JSON"),
-        (lambda: pod_options.parse_affinity("[]"), "KUBE_AFFINITY is no JSON object"),
+        (lambda: pod_options.parse_selector("a"), "is not a selector. Use key=value,…."),
+        (lambda: pod_options.parse_selector("=b"), "is not a selector"),
+        (lambda: pod_options.parse_tolerations("a=b:Never"), "is not a toleration"),
+        (lambda: pod_options.parse_tolerations(":NoSchedule"), "is not a toleration"),
+        (lambda: pod_options.parse_affinity("{"), "KUBE_AFFINITY is not JSON"),
+        (lambda: pod_options.parse_affinity("[]"), "KUBE_AFFINITY is not a JSON object"),
         (lambda: parse_count("KUBE_WAIT", "-1"), "KUBE_WAIT '-1' is not a number"),
         (lambda: find_instance("p5.48xlrge"), "not in the table. Did you mean p5.48xlarge?"),
         (lambda: find_instance("q"), "not in the table. Known: p4d.24xlarge"),
-        (lambda: kubectl.split_id("a/b/c"), "'a/b/c' is no job. Use namespace/name."),
-        (lambda: kubectl.split_id("a/"), "'a/' is no job"),
+        (lambda: kubectl.split_id("a/b/c"), "'a/b/c' is not a job. Use namespace/name."),
+        (lambda: kubectl.split_id("a/"), "'a/' is not a job"),
     ],
 )
 def test_setting(call: Any, line: str) -> None:
@@ -73,10 +76,10 @@ def test_setting(call: Any, line: str) -> None:
     ("name", "line"),
     [
         ("a" * 60, "is too long for a job's name: its pod"),
-        ("1train", "is no name for a job"),
-        ("Train", "is no name for a job"),
-        ("train_1", "is no name for a job"),
-        ("train-", "is no name for a job"),
+        ("1train", "is not a name for a job"),
+        ("Train", "is not a name for a job"),
+        ("train_1", "is not a name for a job"),
+        ("train-", "is not a name for a job"),
     ],
 )
 @pytest.mark.parametrize("launcher", [MPI, TRAIN], ids=["mpijob", "trainjob"])

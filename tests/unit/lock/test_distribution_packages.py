@@ -60,5 +60,5 @@ def test_another_state_of_the_mirror_is_named() -> None:
 
 @pytest.mark.parametrize("text", ["", "[]", "{}"])
 def test_no_manifest(text: str) -> None:
-    with pytest.raises(ReportError, match="no manifest"):
+    with pytest.raises(ReportError, match="is not a manifest"):
         distribution_packages.record_packages(text)

@@ -50,5 +50,5 @@ def test_components() -> None:
 
 @pytest.mark.parametrize("text", ["", "{}", "[]", '{"components": 1}'])
 def test_no_manifest(text: str) -> None:
-    with pytest.raises(ReportError, match="is no manifest"):
+    with pytest.raises(ReportError, match="is not a manifest"):
         manifest.parse_components(text)

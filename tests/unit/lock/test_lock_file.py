@@ -113,7 +113,7 @@ def test_what_the_distribution_serves_needs_no_lock() -> None:
     "text", ["asked A = b", "[base]\nnonsense", "[base]\npinned a = b", "[base]\nasked A=b", "[X]"]
 )
 def test_damaged_locks(text: str) -> None:
-    with pytest.raises(SettingsError, match=r"gpu-profile\.lock:\d: .* is no line of a lock"):
+    with pytest.raises(SettingsError, match=r"gpu-profile\.lock:\d: .* is not a line of a lock"):
         file.parse_lock(text)
 
 

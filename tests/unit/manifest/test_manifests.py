@@ -173,7 +173,7 @@ def test_octal_numbers_stay_what_kubectl_reads() -> None:
         read("%YAML 1.1\n---" + POD.replace("[a]", "[a], n: 0644")).edit(EDIT).after
     )
     assert pod["spec"]["containers"][0]["n"] == 0o644
-    with pytest.raises(SettingsError, match=r"line 4 is no YAML"):
+    with pytest.raises(SettingsError, match=r"line 4 is not YAML"):
         read("%YAML 1.1\n---\na: [\n}\n")
 
 
@@ -293,7 +293,7 @@ REFUSED = {
         "no pod template at spec.x. Use --template spec.",
     ),
     "helm": ("{{- if .Values.a }}\na: {{ .Values.b }}\n", {}, "is a template of helm"),
-    "no yaml": ("a: [1\nb: 2\n", {}, "line 2 is no YAML"),
+    "no yaml": ("a: [1\nb: 2\n", {}, "line 2 is not YAML"),
     "no pods": ("apiVersion: v1\nkind: Service\nmetadata: {name: s}\n", {}, "no object with pods"),
     "no object": ("- 1\n", {}, "holds no object"),
     "empty": ("", {}, "holds no object"),

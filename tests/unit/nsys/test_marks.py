@@ -65,5 +65,5 @@ def test_steps() -> None:
 
 @pytest.mark.parametrize("text", ["20", "40:20", "5:5", "a:b", ":", "-1:4", "1:2:3", "20-40"])
 def test_what_is_no_range_of_steps(text: str) -> None:
-    with pytest.raises(SettingsError, match="is no range of steps"):
+    with pytest.raises(SettingsError, match="is not a range of steps"):
         parse_steps(text)

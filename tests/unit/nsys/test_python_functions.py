@@ -58,15 +58,15 @@ def test_a_module_of_the_users_directory_that_talks(
 
 REFUSALS = {
     "functions of __main__ cannot be traced: nsys marks": ("__main__:main", PLAIN),
-    "'json.dumps' is no function. Use package.module:function": ("json.dumps", PLAIN),
-    "'a b:c' is no function": ("a b:c", PLAIN),
-    "'-c:os' is no function": ("-c:os", PLAIN),
-    "'json:' is no function": ("json:", PLAIN),
+    "'json.dumps' is not a function. Use package.module:function": ("json.dumps", PLAIN),
+    "'a b:c' is not a function": ("a b:c", PLAIN),
+    "'-c:os' is not a function": ("-c:os", PLAIN),
+    "'json:' is not a function": ("json:", PLAIN),
     "no_such_module cannot be imported: ModuleNotFoundError": ("no_such_module:f", PLAIN),
     "json has no dumsp. The nearest it has: dump, dumps": ("json:dumsp", PLAIN),
     "json has no JSONEncoder.encod. The nearest it has: encode": ("json:JSONEncoder.encod", PLAIN),
-    "json:__name__ is no function. Check the name": ("json:__name__", PLAIN),
-    "'green' is no colour. Use 0xRRGGBB": ("json:dumps", Attributes(color="green")),
+    "json:__name__ is not a function. Check the name": ("json:__name__", PLAIN),
+    "'green' is not a colour. Use 0xRRGGBB": ("json:dumps", Attributes(color="green")),
 }
 
 

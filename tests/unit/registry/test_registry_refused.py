@@ -42,7 +42,7 @@ def test_empty(text: str) -> None:
 def test_no_address(text: str) -> None:
     with pytest.raises(SettingsError) as caught:
         address.parse_registry(text)
-    assert "is no address of a registry. Use HOST[:PORT][/PATH]" in str(caught.value)
+    assert "is not an address of a registry. Use HOST[:PORT][/PATH]" in str(caught.value)
     assert "\n" not in str(caught.value)
 
 

@@ -101,7 +101,7 @@ def test_a_link_in_a_run_is_removed_and_not_followed(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("text", ["30", "d", "-1d", "30 d", "1.5d", "30m", "999999d"])
 def test_an_age_that_is_none(text: str) -> None:
-    with pytest.raises(SettingsError, match="is no age"):
+    with pytest.raises(SettingsError, match="is not an age"):
         parse_age(text)
 
 
@@ -130,7 +130,7 @@ def test_the_verb_shows_asks_and_removes(tmp_path: Path) -> None:
     [
         (("--prune",), "--prune does not know which runs are old. Use --older 30d"),
         (("--older=30d",), "--keep and --older are for --prune. Add --prune"),
-        (("--prune", "--older=x"), "--older 'x' is no age"),
+        (("--prune", "--older=x"), "--older 'x' is not an age"),
         (("--prune", "--keep=-1"), "--keep -1 is not understood"),
     ],
 )

@@ -42,11 +42,11 @@ def test_a_file_here_of_our_keys_is_read(own_file: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "reason"),
     [
-        (DJANGO, "DEBUG is no setting of gpu-profile"),
-        (f"{OURS}DJANGO_SETTINGS_MODULE=site.settings\n", "DJANGO_SETTINGS_MODULE is no setting"),
+        (DJANGO, "DEBUG is not a setting of gpu-profile"),
+        (f"{OURS}DJANGO_SETTINGS_MODULE=a\n", "DJANGO_SETTINGS_MODULE is not a setting"),
         ("export IMAGE=x\n", "it holds more than settings of gpu-profile"),
         ("IMAGE=$(hostname)\n", "it holds more than settings of gpu-profile"),
-        ("IMGE=x\n", "IMGE is no setting of gpu-profile. Did you mean IMAGE?"),
+        ("IMGE=x\n", "IMGE is not a setting of gpu-profile. Did you mean IMAGE?"),
     ],
 )
 def test_another_program_s_file_is_left_alone(text: str, reason: str, own_file: Path) -> None:

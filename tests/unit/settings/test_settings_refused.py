@@ -74,7 +74,7 @@ def test_a_file_of_bytes_is_refused(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("word", "said"),
     [
-        ("IMAGE", "--set 'IMAGE' is no setting"),
+        ("IMAGE", "--set 'IMAGE' is not a setting"),
         ("IMGE=x", "--set: unknown key 'IMGE'"),
         (
             "REPORT_DIR=~nobody-has-this-name/x",

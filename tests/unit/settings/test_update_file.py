@@ -176,7 +176,7 @@ def test_the_verb_says_what_it_did(tmp_path: Path) -> None:
     (tmp_path / ".env").write_text(without(render_template(), LAST) + "MINE=1\n")
     again = invoke("config", "--write", "--set", "IMAGE=team/x", directory=tmp_path)
     assert again.stdout == f".env: added {LAST}; changed IMAGE\n"
-    assert again.stderr.strip() == "note: .env: MINE is no setting, and kept"
+    assert again.stderr.strip() == "note: .env: MINE is not a setting, and kept"
     text = (tmp_path / ".env").read_text()
     assert "\nIMAGE=team/x\n" in text
     assert text.endswith("MINE=1\n")
@@ -189,7 +189,7 @@ def test_the_verb_says_what_it_did(tmp_path: Path) -> None:
     [
         (("--set", "IMAGE=Not An Image"), "IMAGE is 'Not An Image'"),
         (("--set", "IMAG=x"), "unknown key 'IMAG'"),
-        (("--set", "IMAGE"), "is no setting"),
+        (("--set", "IMAGE"), "is not a setting"),
         (("--format", "json"), "--write prints no json"),
         (("--env-file", "missing"), "no such file"),
         (("--env-file", "~nouser/x"), "is not understood"),

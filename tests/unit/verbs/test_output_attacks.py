@@ -145,7 +145,7 @@ def test_a_socket_or_a_disk_stays_what_it_is(
 ) -> None:
     make_node(tmp_path / FILE)
     before = identity(tmp_path / FILE)
-    with pytest.raises(SettingsError, match="is no regular file"):
+    with pytest.raises(SettingsError, match="is not a regular file"):
         write(tmp_path / FILE, "text")
     assert identity(tmp_path / FILE) == before
     assert len(list(tmp_path.iterdir())) == 1

@@ -78,7 +78,7 @@ def test_a_pipe_among_reports_is_passed_by(place: Path) -> None:
     assert done.returncode == 0, done.stderr
     refused = invoke("stats", "--report=run/rank1.h.nsys-rep", directory=place)
     assert refused.returncode == 6
-    assert "is no file and no directory" in refused.stderr
+    assert "is neither a file nor a directory" in refused.stderr
 
 
 def test_a_comparison_goes_to_a_stream_as_it_is(place: Path) -> None:

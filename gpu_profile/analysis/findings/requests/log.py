@@ -68,7 +68,7 @@ def read_request_log(path: Path) -> RequestLog:
     """The log. Raises SettingsError for a file that is none, with the line that is wrong."""
     try:
         if not path.is_file():
-            raise SettingsError(f"--requests {path} is no file", "Name a log of requests")
+            raise SettingsError(f"--requests {path} is not a file", "Name a log of requests")
         if path.stat().st_size > MOST_BYTES:
             what = f"{path} has more than {MOST_BYTES >> 20} MiB"
             raise SettingsError(what, "Leave out the lines of requests before the recording")
@@ -99,7 +99,7 @@ def _parse(path: Path, text: str) -> Iterator[tuple[int, Mapping[str, Any]]]:
             continue
         document = _parse_object(line)
         if document is None:
-            raise SettingsError(f"line {number} of {path} is no JSON object", FORM)
+            raise SettingsError(f"line {number} of {path} is not a JSON object", FORM)
         yield number, document
 
 
@@ -150,7 +150,7 @@ def _read_request(path: Path, number: int, line: Mapping[str, Any]) -> Request:
         raise SettingsError(f"line {number} of {path} lacks {', '.join(missing)}", FORM)
     arrival, first, end, tokens = (line[key] for key in KEYS[1:])
     if not all(map(_is_number, (arrival, first, end, tokens))) or not 1 <= tokens <= MOST_TOKENS:
-        raise SettingsError(f"line {number} of {path}: a time or tokens is no number", FORM)
+        raise SettingsError(f"line {number} of {path}: a time or tokens is not a number", FORM)
     if not EARLIEST <= arrival <= first <= end <= LATEST:
         what = f"line {number} of {path}: arrival, first_token and end do not rise, or are not "
         raise SettingsError(f"{what}in Unix seconds", FORM)

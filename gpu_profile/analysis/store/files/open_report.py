@@ -51,7 +51,7 @@ def open_report(place: str, most_bytes: int = MOST_BYTES) -> Iterator[Database]:
         return
     name = place.rpartition("/")[2]
     if not _FILE_NAME.fullmatch(name) or not name.isprintable():
-        raise ReportError(f"{place} cannot be read: {name!r} is no name of a report", _ADVICE)
+        raise ReportError(f"{place} cannot be read: {name!r} is not a name of a report", _ADVICE)
     with TemporaryFolder() as folder:
         local = Path(folder) / name
         (_from_s3 if place.startswith("s3://") else _from_elsewhere)(place, local)

@@ -38,7 +38,7 @@ def check_file(path: Path, shown: Path) -> None:
     if not any(header[:16]):
         raise ReportError(f"{shown} has a zeroed header: its export was interrupted", AGAIN)
     if not header.startswith(MAGIC):
-        raise ReportError(f"{shown} is no SQLite file", "Give a .sqlite that nsys exported")
+        raise ReportError(f"{shown} is not a SQLite file", "Give a .sqlite that nsys exported")
     if len(header) < 100 or size < _compute_size(header):
         raise ReportError(f"{shown} is truncated: it holds {size} bytes", AGAIN)
     if Path(f"{path}-journal").exists() or Path(f"{path}-wal").exists():

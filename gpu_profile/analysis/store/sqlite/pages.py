@@ -200,7 +200,7 @@ class PageReader:
         # others.
         fewest = 0 if start else 1
         if head[0] != INTERIOR or not fewest <= count <= (self._size - 8) // 6:
-            raise Damaged("a page of a table is no b-tree page")
+            raise Damaged("a page of a table is not a b-tree page")
         # An interior page's header has 12 bytes. Its cells begin with a child's page number of 4
         # bytes (section 1.6), which are read one by one, because cells are not aligned.
         cells = page[start + 12 : start + 12 + 2 * count].view(">u2").astype(np.int64)

@@ -22,7 +22,7 @@ def parse_mount(text: str) -> Mount:
         return Mount(source=folder, target=str(folder))
     target, _, mode = target_and_mode.partition(":")
     if not source or not target.startswith("/") or mode not in ("", "ro", "rw"):
-        raise SettingsError(f"--mount {text!r} is no mount", "Use SOURCE:/TARGET[:ro], or .")
+        raise SettingsError(f"--mount {text!r} is not a mount", "Use SOURCE:/TARGET[:ro], or .")
     return Mount(source=Path(source).absolute(), target=target, read_only=mode == "ro")
 
 

@@ -102,7 +102,7 @@ def read_manifest(path: str) -> str:
     except OSError as error:
         raise SettingsError(f"--manifest {path}: {error.strerror}", "Name a file") from error
     except UnicodeDecodeError as error:
-        raise SettingsError(f"--manifest {path} is no UTF-8 text", "Name a text file") from error
+        raise SettingsError(f"--manifest {path} is not UTF-8 text", "Name a text file") from error
 
 
 def _refuse_flags(options: ProfileOptions, settings: Settings) -> None:

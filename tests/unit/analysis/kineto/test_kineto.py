@@ -172,7 +172,7 @@ def test_a_trace_is_not_read_from_another_report_of_its_name(tmp_path: Path) -> 
     trace = _write(tmp_path / "rank0.pt.trace.json", _list_events())
     of_nsys = ROOT / "tests" / "data" / "annotated" / "gemm" / "rank0.sqlite.gz"
     (tmp_path / "rank0.sqlite.gz").write_bytes(of_nsys.read_bytes())
-    with pytest.raises(ReportError, match=r"gz is no export of rank0\.pt\.trace\.json\. Move one"):
+    with pytest.raises(ReportError, match=r"gz is not an export of rank0\.pt\.trace\.json\. Mo"):
         find_reports([str(trace)])
 
 
@@ -258,8 +258,8 @@ def test_waits_between_streams_name_the_event_that_they_wait_for(
 @pytest.mark.parametrize(
     ("text", "reason"),
     [
-        (b"", "is no trace of torch.profiler"),
-        (b'{"a": 1}', "is no trace of torch.profiler"),
+        (b"", "is not a trace of torch.profiler"),
+        (b'{"a": 1}', "is not a trace of torch.profiler"),
         (b'{"traceEvents": []}', "holds no GPU operation"),
         (b'{"traceEvents": [{"ph": "X", "cat": "kernel", "name": 7}]}', "cannot be read"),
         (b'{"traceEvents": [{"ph": "X", "cat": "kernel",', "is truncated"),

@@ -192,7 +192,8 @@ def test_an_unreadable_report_is_named_on_the_page(short_run: Path, tmp_path: Pa
     sources = [ReportSource(f"{short_run}/rank0.sqlite"), ReportSource(str(bad))]
     table = write_page(sources, tmp_path / "out.html")
     assert table.column("Refused Reports") == (1,)
-    assert "rank3.sqlite is no SQLite file" in (tmp_path / "out.html").read_text(encoding="utf-8")
+    page = (tmp_path / "out.html").read_text(encoding="utf-8")
+    assert "rank3.sqlite is not a SQLite file" in page
     with pytest.raises(ReportError, match="rank3"):
         write_page(sources[1:], tmp_path / "none.html")
     assert not (tmp_path / "none.html").exists()

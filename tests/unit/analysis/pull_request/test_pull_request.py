@@ -124,7 +124,7 @@ def test_what_no_job_of_ours_writes_is_refused(path: str, value: object, why: st
     for name in parents:
         place = place[int(name) if name.isdecimal() else name]
     place[last] = value
-    with pytest.raises(ReportError, match="no result of ci") as refused:
+    with pytest.raises(ReportError, match="is not a result of ci") as refused:
         read_result(json.dumps(document))
     assert why in str(refused.value)
 

@@ -286,7 +286,7 @@ def _refused(path: Path) -> Iterator[tuple[Path, bytes, str]]:
     whole = gzip.decompress((DATA / "rank0.sqlite.gz").read_bytes())
     yield path / "short.sqlite", whole[:9000], "truncated"
     yield path / "empty.sqlite", b"", "empty"
-    yield path / "foreign.sqlite", b"hello" * 100, "no SQLite file"
+    yield path / "foreign.sqlite", b"hello" * 100, "is not a SQLite file"
     yield path / "packed.sqlite.gz", gzip.compress(whole)[:2000], "truncated"
     yield path / "broken.sqlite", whole[:4096] + b"\xff" * (len(whole) - 4096), "damaged"
 

@@ -72,7 +72,7 @@ def test_the_api_opens_it(bucket: None, packed: Path) -> None:
 @pytest.mark.parametrize("name", ["..", ".", "", "-o", ".hidden.sqlite", "a\x1b[2Jb.sqlite"])
 def test_a_name_that_no_report_has_is_refused(name: str) -> None:
     with (
-        pytest.raises(ReportError, match="is no name of a report"),
+        pytest.raises(ReportError, match="is not a name of a report"),
         open_report(f"s3://reports/{name}"),
     ):
         raise AssertionError("it was opened")

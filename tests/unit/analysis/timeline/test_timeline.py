@@ -183,7 +183,7 @@ def test_gpu_metrics_become_counters(short_run: Path, tmp_path: Path) -> None:
 def test_an_unreadable_report_leaves_no_trace(tmp_path: Path) -> None:
     bad = tmp_path / "rank1.sqlite"
     bad.write_bytes(b"not a database")
-    with pytest.raises(ReportError, match=r"rank1\.sqlite is no SQLite file"):
+    with pytest.raises(ReportError, match=r"rank1\.sqlite is not a SQLite file"):
         write_timeline([(str(bad), Scope())], tmp_path / "out.gz")
     assert [path.name for path in tmp_path.iterdir()] == ["rank1.sqlite"]
 
@@ -195,7 +195,7 @@ def test_an_unreadable_report_beside_others_is_told_and_left_out(tmp_path: Path)
     found = write_timeline([SMALL, (str(bad), Scope())], tmp_path / "out.gz", notify=told.append)
     assert found == write_timeline([SMALL], tmp_path / "alone.gz")
     assert (tmp_path / "out.gz").read_bytes() == (tmp_path / "alone.gz").read_bytes()
-    assert told[-2].startswith(f"left out: {bad} is no SQLite file")
+    assert told[-2].startswith(f"left out: {bad} is not a SQLite file")
     assert told[-1] == "note: 1 of 2 reports left out: what follows is of the other 1"
 
 

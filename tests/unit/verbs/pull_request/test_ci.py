@@ -68,7 +68,7 @@ def repository(tmp_path_factory: pytest.TempPathFactory) -> Path:
             ("--base main --workdir made -- x", 2, "made is not in the base, main ("),
             ("--base main -- x", 2, "runs does not exist. Create it, or set another"),
             ("--result gone.json", 6, "--result gone.json: No such file"),
-            ("--result train.py", 6, "the file is no result of ci"),
+            ("--result train.py", 6, "the file is not a result of ci"),
         ],
     ),
 )
@@ -139,7 +139,7 @@ def test_without_a_repository_a_directory_is_the_base(tmp_path: Path) -> None:
     words = ("ci", "--dry-run")
     done = invoke(*words, "--on=host", "--base=main", "--", "x", directory=tmp_path / "new")
     assert done.returncode == 2
-    assert "here is no git repository" in done.stderr
+    assert "this is not a git repository" in done.stderr
     done = invoke(
         *words, "--on=host", f"--base-dir={tmp_path}/old", "--", "x", directory=tmp_path / "new"
     )

@@ -110,7 +110,7 @@ RULE = FindingRule(
                 "a matrix product, a softmax of its result and a product with that are kernels "
                 "of their own, with those of a mask, a scale, dropout and casts between them. The "
                 "softmax takes 10 us or more, each of the products 8 % to four times as long (ten "
-                "times in fp32 without tensor cores): another one is no attention. Of products "
+                "times in fp32 without tensor cores): another one is not attention. Of products "
                 "with vectors, as a new word alone has them, keys and values are copied before. A "
                 "softmax by hand (max, exp, sum) counts in forward passes only. The gain is an "
                 "estimate: without these kernels and copies, "

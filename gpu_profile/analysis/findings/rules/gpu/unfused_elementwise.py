@@ -133,7 +133,7 @@ RULE = FindingRule(
                 f"{LEAST_MEMBERS} elementwise kernels of PyTorch or CuPy or more, each of "
                 f"{LEAST_NS / 1e3:.0f} us or more, follow each other in a stream with about as "
                 "many elements and no other kernel between but sums and concatenations. Three of "
-                "them compute, as casts and copies alone are no chain. Each pass of a loop over "
+                "them compute, as casts and copies alone are not a chain. Each pass of a loop over "
                 "tensors or time steps is a chain of its own, and one of three kernels or fewer is "
                 "none. The gain is an estimate: a fused kernel reads and writes two arrays at the "
                 "least, and at the most one for each operand that no kernel of the chain has "
