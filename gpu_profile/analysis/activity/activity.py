@@ -18,8 +18,9 @@ from gpu_profile.analysis.activity.graph_captures import GraphCaptures
 from gpu_profile.analysis.activity.nvtx_ranges import Ranges, find_innermost
 from gpu_profile.analysis.arrays.columns import is_among, list_distinct
 from gpu_profile.analysis.arrays.cover import Cover
-from gpu_profile.analysis.arrays.ends import Ends, Lengths
+from gpu_profile.analysis.arrays.ends import Ends, Lengths, narrow_differences
 from gpu_profile.analysis.arrays.intervals import PART, Intervals
+from gpu_profile.analysis.arrays.shapes import Coded
 from gpu_profile.analysis.arrays.types import IntArray, Places, Threads
 
 COMPUTE, COMMUNICATION, COPY, SET = range(4)
@@ -42,9 +43,8 @@ class Ops:
     `call` is a row of Calls, or NO_CALL. `bytes` of a collective is the size of its message, 0
     where the report does not hold it. `name` is the id of the short name ("gemm"), `full_name` the
     id of the name with template arguments ("gemm<float, 128>"); both are equal where the report
-    has only one. `graph_node` is nsys' graphNodeId, NO_NODE outside of replayed CUDA graphs. `grid`
-    tells equal grids of kernels, `blocks` is how many blocks a grid has, and `threads` how many
-    threads a block has; they are 0 for what is no kernel, and where they are unknown.
+    has only one. `graph_node` is nsys' graphNodeId, NO_NODE outside of replayed CUDA graphs.
+    `shape` is a row of `shapes`, which are those of ShapeNumbers.
     """
 
     start: IntArray
@@ -58,13 +58,27 @@ class Ops:
     full_name: IntArray
     call: IntArray
     graph_node: IntArray
-    grid: IntArray
-    blocks: IntArray
-    threads: NDArray[np.int16]
+    shape: IntArray
+    shapes: IntArray
 
     @property
     def end(self) -> Ends:
         return Ends(self.start, self.length)
+
+    @property
+    def grid(self) -> Coded:
+        """A number that tells equal grids of kernels."""
+        return Coded(self.shapes[:, 0], self.shape)
+
+    @property
+    def blocks(self) -> Coded:
+        """How many blocks a grid has; 0 for what is no kernel, and where it is unknown."""
+        return Coded(self.shapes[:, 1], self.shape)
+
+    @property
+    def threads(self) -> Coded:
+        """How many threads a block has, or 0."""
+        return Coded(self.shapes[:, 2], self.shape)
 
     @property
     def duration(self) -> IntArray:
@@ -77,17 +91,22 @@ class Ops:
         """
         if kinds in self._unions:
             return self._unions[kinds]
-        rows = self.length > 0
-        if kinds:
-            rows &= is_among(self.kind, kinds)
-        covered = Intervals.union(self.start[rows], self.end[rows])
-        if len(kinds) == 1:  # many rules ask for these; others take 10 MB each and are used once
+        parts = range(0, len(self.start), PART)
+        covered = Intervals.join(self._unite(kinds, slice(first, first + PART)) for first in parts)
+        if kinds == (COMMUNICATION,):  # many rules ask for it; others take 16 MB each
             self._unions[kinds] = covered
         return covered
 
+    def _unite(self, kinds: Sequence[int], part: slice) -> Intervals:
+        rows = self.length[part] > 0
+        if kinds:
+            rows &= is_among(self.kind[part], kinds)
+        return Intervals.union(self.start[part][rows], self.end[part][rows])
+
     def measure_covered(self, kinds: Sequence[int], start: IntArray, end: IntArray) -> IntArray:
         """union(*kinds).within(start, end), without the union in memory."""
-        edges, place = np.unique(np.r_[start, np.maximum(start, end)], return_inverse=True)
+        times = np.r_[start, np.maximum(start, end)]
+        edges = np.sort(times, kind="stable")  # both mostly rise
         before, covered = np.zeros(len(edges), np.int64), Cover()
         at = np.searchsorted(self.start, edges)
         for first in range(0, len(self.start), PART):
@@ -97,7 +116,8 @@ class Ops:
             before[inside] = covered.add(
                 self.start[part][rows], self.end[part][rows], edges[inside]
             )
-        return before[place[len(start) :]] - before[place[: len(start)]]
+        covered_before: IntArray = before[np.searchsorted(edges, times)]
+        return covered_before[len(start) :] - covered_before[: len(start)]
 
     @cached_property
     def _unions(self) -> dict[tuple[int, ...], Intervals]:
@@ -176,17 +196,31 @@ class Activity:
     """(end of a window, start of the next one) of joined windows: nothing was recorded between."""
 
     @cached_property
-    def launched(self) -> IntArray:
+    def launched(self) -> Ends:
         """The start of the call that launched each operation (ns); the operation's own start
         without one.
         """
-        call = self.ops.call
+        # As delays: 5 MB in place of 10 of a million kernels.
+        parts = range(0, max(1, len(self.ops.call)), PART)
+        delays = [self._measure_delays(slice(first, first + PART)) for first in parts]
+        return Ends(self.ops.start, np.concatenate(delays))
+
+    def _measure_delays(self, rows: slice) -> Lengths:
+        """How much later (ns) than each operation's start its launch is: mostly less than 0."""
+        call, start = self.ops.call[rows], self.ops.start[rows]
         if not len(self.calls.start):
-            return self.ops.start
-        launched = self.calls.start[call]
-        lost = call == NO_CALL
-        launched[lost] = self.ops.start[lost]
-        return launched
+            return np.zeros(len(start), np.int32)
+        delay = self.calls.start[call] - start
+        delay[call == NO_CALL] = 0
+        return narrow_differences(delay)
+
+    def find_launched(self, begin: int, behind: int) -> IntArray:
+        """The operations launched from `begin` on and before `behind`, in parts."""
+        found = [np.empty(0, np.int64)]
+        for first in range(0, len(self.ops.start), PART):
+            launched = self.launched[first : first + PART]
+            found.append(first + np.flatnonzero((launched >= begin) & (launched < behind)))
+        return np.concatenate(found)
 
     def launcher_of(self, rows: IntArray) -> IntArray:
         """The globalTid of the thread that launched each of these operations; NO_CALL where
@@ -228,6 +262,6 @@ def find_owners(activity: Activity, ranges: Ranges) -> IntArray:
     known = activity.known_owners
     if ranges not in known:
         known[ranges] = find_innermost(
-            ranges, activity.launcher_of(np.arange(len(activity.ops.call))), activity.launched
+            ranges, activity.launcher_of(np.arange(len(activity.ops.call))), activity.launched[:]
         )
     return known[ranges]

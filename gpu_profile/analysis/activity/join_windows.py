@@ -90,6 +90,7 @@ def _join_ops(first: Ops, other: Ops, calls: int, shift: int, codes: Mapping[int
     columns = {field.name: getattr(other, field.name) for field in fields(Ops)}
     columns |= {key: _rename_codes(columns[key], codes) for key in columns if key.endswith("name")}
     columns["start"] = other.start + shift
+    columns["shape"] = other.shape.astype(np.int32) + len(first.shapes)
     columns["call"] = np.where(other.call == NO_CALL, NO_CALL, other.call + calls)
     return Ops(**{key: np.r_[getattr(first, key), column] for key, column in columns.items()})
 

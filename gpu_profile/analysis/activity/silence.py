@@ -70,7 +70,7 @@ def _judge(activity: Activity, what: str, begin: IntArray, name: IntArray) -> Si
     silent = int(np.count_nonzero(behind))
     if not silent:
         return None  # as mostly: the sort takes 0.07 s of a million launches
-    launched = np.sort(activity.launched)
+    launched = np.sort(activity.launched[:])
     worked = np.diff(np.searchsorted(launched, np.r_[begin, FOREVER]))[~behind] > 0
     alike = int(np.count_nonzero(np.isin(name, name[behind])))
     if silent <= _allow(activity, alike, len(worked)):

@@ -234,7 +234,7 @@ def find_middle_of_pauses(leader: Activity, begin: IntArray) -> IntArray:
     kernel some microseconds earlier on one GPU than on the other. The pause between steps is
     milliseconds long.
     """
-    launched = np.sort(leader.launched)
+    launched = np.sort(leader.launched[:])
     row = np.searchsorted(launched, begin)
     before = launched[np.maximum(row - 1, 0)]
     return np.where(row > 0, (before + begin) // 2, begin)

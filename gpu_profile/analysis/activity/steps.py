@@ -32,8 +32,9 @@ from gpu_profile.analysis.activity.step_ranges import (
     tell_unfinished,
 )
 from gpu_profile.analysis.arrays.columns import list_distinct
+from gpu_profile.analysis.arrays.intervals import PART
 from gpu_profile.analysis.arrays.memo import once_each
-from gpu_profile.analysis.arrays.types import Flags, IntArray
+from gpu_profile.analysis.arrays.types import Flags, IntArray, Places
 
 
 @dataclass(frozen=True, eq=False)
@@ -168,7 +169,7 @@ def _tell_kinds(activity: Activity, steps: Steps, are_iterations: bool) -> Steps
 
 def _find_work_ends(activity: Activity, steps: Steps) -> IntArray:
     """When the GPU had done all work of each step and of those before."""
-    step = step_of(activity.launched, steps.host_start, steps.host_end)
+    step = find_op_steps(activity, steps.host_start, steps.host_end)
     ends = np.zeros(len(steps) + 1, np.int64)  # index -1 (no step) writes the extra last cell
     np.maximum.at(ends, step, activity.ops.end[:])
     return np.maximum.accumulate(ends[:-1])
@@ -240,10 +241,10 @@ def _on_gpu(activity: Activity, source: str, host_start: IntArray, host_end: Int
     step without GPU work between others is kept, with length 0.
     """
     ops = activity.ops
-    step = step_of(activity.launched, host_start, host_end)
+    step = find_op_steps(activity, host_start, host_end)
     # Ops are sorted by start. They are written in reverse, so the earliest one of each step stays.
     first = np.full(len(host_start) + 1, -1)  # index -1 (no step) writes the extra last cell
-    first[step[::-1]] = np.arange(len(step))[::-1]
+    first[step[::-1]] = np.arange(len(step), dtype=np.int32)[::-1]
     busy = np.flatnonzero(first[:-1] >= 0)
     if not len(busy):
         return NO_STEPS
@@ -282,6 +283,13 @@ def _find_last_end(activity: Activity, of_last: NDArray[np.bool_], start: IntArr
         return end
     quiet = int(ops.end[works].max())
     return quiet if end - quiet > float(np.median(np.diff(start))) else end
+
+
+def find_op_steps(activity: Activity, start: IntArray, end: IntArray) -> Places:
+    """step_of() the launch of each operation, in parts."""
+    launched, parts = activity.launched, range(0, max(1, len(activity.ops.start)), PART)
+    steps = (step_of(launched[first : first + PART], start, end) for first in parts)
+    return np.concatenate([step.astype(np.int32) for step in steps])
 
 
 def step_of(time: IntArray, start: IntArray, end: IntArray) -> IntArray:

@@ -1,4 +1,4 @@
-"""The ends of many intervals, kept as lengths, which fit into 4 bytes each."""
+"""Times beside others, such as the ends of intervals, kept as differences of 4 bytes each."""
 
 from typing import Any
 
@@ -12,7 +12,10 @@ PART = 1 << 16
 
 
 class Ends:
-    """The ends of intervals, of which an index takes those of some rows; [:] takes all."""
+    """The ends of intervals, of which an index takes those of some rows; [:] takes all.
+
+    Lengths below 0 give times before the starts.
+    """
 
     def __init__(self, start: IntArray, length: Lengths) -> None:
         self._start, self._length = start, length
@@ -35,3 +38,10 @@ def measure_lengths(start: IntArray, end: IntArray) -> Lengths:
     length: IntArray = end - start
     fits = length.min(initial=0) >= 0 and length.max(initial=0) < 1 << 32
     return length.astype(np.uint32) if fits else length
+
+
+def narrow_differences(difference: Lengths) -> Lengths:
+    """The same numbers in 4 bytes each, with a sign, if they fit: 2.1 s of ns; else in 8."""
+    limits = np.iinfo(np.int32)
+    fits = difference.min(initial=0) >= limits.min and difference.max(initial=0) <= limits.max
+    return difference.astype(np.int32 if fits else np.int64)

@@ -1,6 +1,8 @@
 """Sets of time as sorted, disjoint [start, end) intervals in integer ns, so sums are exact."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,6 +36,30 @@ class Intervals:
         edges = np.ones(len(start) + 1, bool)
         np.greater(start[1:], reach[:-1], out=edges[1:-1])
         return cls(start[edges[:-1]], reach[edges[1:]])
+
+    @classmethod
+    def join(cls, parts: Iterable["Intervals"]) -> "Intervals":
+        """The union of sets, none of which begins before the one before it: the pieces of each
+        part stay in the cache.
+        """
+        starts, ends = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
+        for part in parts:
+            # What begins within the last piece is a part of it.
+            within = (
+                int(np.searchsorted(part.start, ends[-1][-1], "right")) if len(starts) > 1 else 0
+            )
+            if within:
+                ends[-1][-1] = max(ends[-1][-1], part.end[within - 1])
+            if within < len(part.start):
+                starts.append(part.start[within:])
+                ends.append(part.end[within:].copy())
+        start = np.concatenate(starts)
+        starts.clear()
+        return cls(start, np.concatenate(ends))
+
+    def pick(self, rows: slice) -> "Intervals":
+        """Some of the intervals."""
+        return Intervals(self.start[rows], self.end[rows])
 
     @staticmethod
     def covered(start: IntArray, end: IntArray) -> int:
@@ -72,17 +98,18 @@ class Intervals:
 
     def before(self, time: IntArray) -> IntArray:
         """How much of the set (ns) lies before each time."""
-        return self._before(time, self._sums())
+        return self._before(time, self._sums)
 
     def within(self, start: IntArray, end: IntArray) -> IntArray:
         """How much of the set (ns) lies in each window [start, end)."""
-        sums, covered = self._sums(), np.empty(len(start), np.int64)
+        sums, covered = self._sums, np.empty(len(start), np.int64)
         for first in range(0, len(start), PART):
             part = slice(first, first + PART)
             until = self._before(np.maximum(start[part], end[part]), sums)
             np.subtract(until, self._before(start[part], sums), out=covered[part])
         return covered
 
+    @cached_property
     def _sums(self) -> IntArray:
         sums = np.zeros(len(self.start) + 1, np.int64)
         np.subtract(self.end, self.start, out=sums[1:])

@@ -4,12 +4,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from gpu_profile.analysis.activity.cached import activities_of
 from gpu_profile.analysis.activity.comm.lanes import NO_COLLECTIVES
 from gpu_profile.analysis.findings.diagnose import list_unfound
 from gpu_profile.analysis.findings.diagnosed_report import (
     DiagnosedReport,
-    collect_rule_facts,
+    collect_by_kind,
+    collect_common,
     put_collectives,
+    put_kinds,
     replay_parts,
     share_replay,
 )
@@ -25,8 +28,8 @@ from gpu_profile.table import Table
 
 
 def collect_facts_beside(database: Database, scope: Scope) -> DiagnosedReport:
-    """collect_rule_facts() without the collectives, which are in the report's ReplayPart."""
-    facts = collect_rule_facts(database, scope)
+    """collect_common() without the collectives, which are in the report's ReplayPart."""
+    facts = collect_common(database, scope)
     return put_collectives(facts, [NO_COLLECTIVES] * len(facts.ranks))
 
 
@@ -34,8 +37,11 @@ def _no_table(_parts: Sequence[object]) -> Table:
     return Table("", (), ())
 
 
-FIRST = (Analysis("replay", collect_replay, _no_table),)
-REST = (Analysis("facts", collect_facts_beside, _no_table),)
+FIRST = (Analysis("replay", collect_replay, _no_table, loads=activities_of),)
+REST = (
+    Analysis("facts", collect_facts_beside, _no_table),
+    Analysis("rules", collect_by_kind, _no_table),
+)
 """What diagnose reads of each report: FIRST for the replay, and in turns what the rules need."""
 
 
@@ -75,7 +81,7 @@ def replay_parts_ahead(
 def join_answer(answer: Sequence[Any]) -> DiagnosedReport:
     """The facts of a report of which FIRST and REST are read."""
     part: ReplayPart = answer[0]
-    facts: DiagnosedReport = answer[1]
+    facts: DiagnosedReport = put_kinds(answer[1], answer[2])
     # The same objects, because match_collectives() matches them once.
     facts = put_collectives(facts, [rank.collectives for rank in part.ranks])
     return replace(facts, graphs=part.graphs)

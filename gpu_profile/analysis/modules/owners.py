@@ -78,7 +78,7 @@ def find_op_owners(activity: Activity) -> Owners | None:
         of_name, book.code(_make_unattributed(NO_PHASE))
     )  # NO_RANGE (-1): the last
     every = np.arange(len(activity.ops.call))
-    codes = mark_code[_name_of_ranges(marks, activity.launcher_of(every), activity.launched)]
+    codes = mark_code[_name_of_ranges(marks, activity.launcher_of(every), activity.launched[:])]
     codes[activity.ops.call == NO_CALL] = book.code(_make_unattributed(NO_LAUNCH))
     _set_graph_owners(activity, marks, mark_code, codes, book)
     _set_collectives(activity, marks, codes, book)

@@ -4,7 +4,6 @@ The same functions run in this process, in a pool of processes, or on a Dask clu
 merged in the order of the reports, so that the output bytes are the same in all three.
 """
 
-import ctypes
 import gc
 import os
 import threading
@@ -19,7 +18,12 @@ from multiprocessing import active_children, parent_process
 from multiprocessing.synchronize import Semaphore
 from pathlib import Path
 
-from gpu_profile.analysis.multi_report.turns import end_turn, limit_turns, return_memory
+from gpu_profile.analysis.multi_report.turns import (
+    end_turn,
+    keep_memory,
+    limit_turns,
+    return_memory,
+)
 from gpu_profile.analysis.multi_report.work import Answer, Notify, ReportSource, Work
 from gpu_profile.analysis.multi_report.worker_server import make_worker_context
 from gpu_profile.analysis.store import threads
@@ -30,21 +34,17 @@ from gpu_profile.table import Table
 SMALL_BYTES = 4_000_000
 """Reports of so much together are read in this process: in 0.3 s, in which a pool would start."""
 _PACKED = 4  # of a packed report's bytes come four times as many
-# Of the report's unpacked bytes: a worker holds 105 MB when it has loaded a report of 198 MB, which
-# is a million kernels, and up to 220 MB while it analyses it.
-_LOADED, _HELD = 0.43, 1.0
+# Of the report's unpacked bytes: a worker holds 100 MB when it has loaded a report of 198 MB, which
+# is a million kernels, and up to 163 MB while it analyses it.
+_LOADED, _HELD = 0.40, 0.72
 _WORKER_BYTES = 20_000_000
 MEMORY_BYTES, MEMORY_OF_REPORT = 1_420_000_000, 178_000_000
-"""What all workers together may hold: so much, or so much for each report if that is more. Of eight
-such reports all are loaded at a time, and five are analysed.
+"""What all workers together may hold: so much, or so much for each report if that is more. Eight
+such reports are loaded and analysed at a time.
 """
 TRIES = 3  # a report whose worker died three times is named and left out
 QUIET_S = 2.0
 _SLICE_S = 0.5
-# Of linux/prctl.h, https://man7.org/linux/man-pages/man2/prctl.2.html
-PR_SET_THP_DISABLE = 41
-# Of malloc.h, https://man7.org/linux/man-pages/man3/mallopt.3.html
-M_TRIM_THRESHOLD, M_MMAP_THRESHOLD, M_ARENA_MAX = -1, -3, -8
 
 
 @dataclass(frozen=True)
@@ -82,7 +82,7 @@ def collect_partials(
             for index, work in enumerate(works)
         ]
     do = partial(do_work, forks=not spares_memory)
-    return _in_processes(works, do, workers, turns, notify)
+    return _in_processes(works, do, workers, turns, spares_memory, notify)
 
 
 def merge_answers(
@@ -105,7 +105,12 @@ def merge_answers(
 
 
 def _in_processes(
-    works: Sequence[Work], do: Callable[[Work], Answer], workers: int, turns: int, notify: Notify
+    works: Sequence[Work],
+    do: Callable[[Work], Answer],
+    workers: int,
+    turns: int,
+    spares_memory: bool,
+    notify: Notify,
 ) -> list[Answer]:
     """Run the works in a pool of processes, up to TRIES times; `turns` of them analyse at a time.
 
@@ -125,7 +130,7 @@ def _in_processes(
         for group in [[index] for index in missing] if last else [missing]:
             tasks = {index: partial(do, works[index]) for index in group}
             processes = min(workers, len(group))
-            pool = make_pool(processes, workers, make_turns(turns, processes))
+            pool = make_pool(processes, workers, make_turns(turns, processes), spares_memory)
             _pool_round(tasks, pool, answers, report)
     hint = "It may need more memory than there is; read it alone, or with --scheduler"
     for index in range(len(works)):
@@ -157,13 +162,15 @@ def _pool_round(
             raise
 
 
-def make_pool(processes: int, workers: int, turns: Semaphore | None = None) -> ProcessPoolExecutor:
+def make_pool(
+    processes: int, workers: int, turns: Semaphore | None = None, spares_memory: bool = False
+) -> ProcessPoolExecutor:
     """A pool of so many processes, of all `workers` that share the cores and the turns."""
     return ProcessPoolExecutor(
         processes,
         mp_context=make_worker_context(),
         initializer=_start_worker,
-        initargs=(workers, turns),
+        initargs=(workers, turns, spares_memory),
     )
 
 
@@ -185,27 +192,19 @@ def terminate_workers(*pools: ProcessPoolExecutor) -> None:
         worker.terminate()
 
 
-def _start_worker(workers: int, turns: Semaphore | None = None) -> None:
+def _start_worker(
+    workers: int, turns: Semaphore | None = None, spares_memory: bool = False
+) -> None:
     """Limit a worker to its share of the cores, let malloc keep freed memory, use small pages, and
     keep the loaded modules out of collections of garbage, which take 0.03 s longer with them.
-
-    By default glibc returns large arrays to the kernel, which zeroes their pages again for the
-    next array; that took a fifth of the time. numpy asks for huge pages (madvise): a virtual
-    machine that reports its free memory gives the host exactly the free blocks of 2 MB, so each
-    huge page is fetched from the host again. The first 600 MB took 1.1 s in place of 0.25 s.
     """
     threading.Thread(target=_end_with_parent, daemon=True).start()
     threads.restrict_to_share(workers)
-    limit_turns(turns)
+    limit_turns(turns, spares_memory)
+    keep_memory(spares_memory)
     gc.freeze()
-    with suppress(OSError, AttributeError):  # not glibc, or Windows
+    with suppress(OSError, AttributeError):  # Windows
         os.nice(5)  # the page waits for the replay, which runs beside 24 such processes
-        library = ctypes.CDLL(None)
-        # 32 MiB is glibc's largest threshold (DEFAULT_MMAP_THRESHOLD_MAX of mallopt(3)).
-        library.mallopt(M_MMAP_THRESHOLD, 1 << 25)
-        library.mallopt(M_TRIM_THRESHOLD, 1 << 30)
-        library.mallopt(M_ARENA_MAX, 1)
-        library.prctl(PR_SET_THP_DISABLE, 1, 0, 0, 0)
 
 
 def do_work(work: Work, forks: bool, keeps: bool = False) -> Answer:

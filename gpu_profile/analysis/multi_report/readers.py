@@ -104,7 +104,10 @@ class Readers:
         count = len(sources)
         turns = choose_turns(sources, _REPLAY_BYTES) if self._spares_memory else count
         self._turns = make_turns(turns, count)
-        return {source.place: make_pool(1, count, self._turns) for source in sources}
+        return {
+            source.place: make_pool(1, count, self._turns, self._spares_memory)
+            for source in sources
+        }
 
     def _replace_turn(self) -> None:
         """A worker that dies in its turn does not end it, and the others would wait."""

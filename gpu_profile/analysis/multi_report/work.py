@@ -119,6 +119,7 @@ class Work:
         copy = ForkedCopy(partial(self._collect_in_copy, long, database)) if long else None
         for index, _ in rest:
             if index not in (*begun, *long):
+                spare_memory()
                 found[index] = self._collect(index, database)
         notes = {*database.notes}
         for indexes, each in ((begun, early), (long, copy)):

@@ -69,17 +69,26 @@ def blocking_calls(activity: Activity) -> Blocking:
 
 def _measure_exposed(activity: Activity, start: IntArray, end: IntArray) -> IntArray:
     """The time in each window in which communication ran and no compute."""
-    communication, compute = (activity.ops.union(kind) for kind in (COMMUNICATION, COMPUTE))
-    hidden = compute.overlap_within(communication, start, end)
-    return communication.within(start, end) - hidden
+    both, compute = (
+        activity.ops.measure_covered(kinds, start, end)
+        for kinds in ((COMPUTE, COMMUNICATION), (COMPUTE,))
+    )
+    return both - compute
 
 
 def _find_chain_starts(activity: Activity, start: IntArray, end: IntArray) -> IntArray:
     """For each call, the index of the first call since the last launch."""
-    launched = np.sort(activity.launched, kind="stable")  # they mostly rise
+    launched = _list_launches(activity)
     before = np.searchsorted(launched, end[:-1], side="right")
     is_first = np.r_[True, np.searchsorted(launched, start[1:], side="right") > before]
     return np.maximum.accumulate(np.where(is_first[: len(start)], np.arange(len(start)), 0))
+
+
+def _list_launches(activity: Activity) -> IntArray:
+    """When something was launched, ascending; of operations without a call their own starts."""
+    lost = activity.ops.start[activity.ops.call == NO_CALL]
+    launched = activity.calls.start[activity.asked]
+    return np.sort(np.r_[launched, lost], kind="stable") if len(lost) else launched
 
 
 def _sum_from(first: IntArray, value: IntArray) -> IntArray:

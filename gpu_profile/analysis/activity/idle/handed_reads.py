@@ -82,7 +82,7 @@ def _find_awaited(activity: Activity, asked: IntArray, begin: IntArray) -> IntAr
     call that it lets go on (`begin`); NO_OP where there was nothing to wait for.
     """
     ops, calls = activity.ops, activity.calls
-    order = np.argsort(activity.launched, kind="stable")
+    order = np.argsort(activity.launched[:], kind="stable")
     ended = ops.end[order]
     is_last = ended == np.maximum.accumulate(ended)
     last = np.maximum.accumulate(np.where(is_last, np.arange(len(order)), 0))

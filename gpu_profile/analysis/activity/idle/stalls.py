@@ -6,7 +6,8 @@ from gpu_profile.analysis.activity.activity import Activity
 from gpu_profile.analysis.activity.common_steps import first_steady
 from gpu_profile.analysis.activity.step_period import GRAPH_CALL
 from gpu_profile.analysis.activity.steps import find_steps
-from gpu_profile.analysis.arrays.intervals import Intervals
+from gpu_profile.analysis.arrays.ends import Lengths, narrow_differences
+from gpu_profile.analysis.arrays.intervals import PART, Intervals
 from gpu_profile.analysis.arrays.memo import once_each
 from gpu_profile.analysis.arrays.types import IntArray
 
@@ -87,16 +88,21 @@ def _find_long_pause(activity: Activity) -> int:
     return min(LONG_GAP_NS, max(SHORTEST_PAUSE_NS, int(LAUNCHES_LONG * usual)))
 
 
-def _list_pauses(activity: Activity) -> IntArray:
+def _list_pauses(activity: Activity) -> Lengths:
     """The times between the launches of each thread."""
     pauses = [_list_pauses_of(activity, thread) for thread in activity.launching]
     return pauses[0] if len(pauses) == 1 else np.concatenate([np.empty(0, np.int64), *pauses])
 
 
-def _list_pauses_of(activity: Activity, thread: int) -> IntArray:
-    """Workers that wait for their turn do this all at a time, so it takes little memory."""
-    calls = activity.calls
-    launches = activity.asked & (calls.thread == thread)
-    pause: IntArray = calls.start[launches][1:]
-    pause -= calls.end[launches][:-1]
-    return pause
+def _list_pauses_of(activity: Activity, thread: int) -> Lengths:
+    """In parts, because all workers do this at a time."""
+    calls, pauses = activity.calls, list[Lengths]()
+    ended = np.empty(0, np.int64)
+    for first in range(0, len(calls.start), PART):
+        part = slice(first, first + PART)
+        rows = first + np.flatnonzero(activity.asked[part] & (calls.thread[part] == thread))
+        ends = np.r_[ended, calls.end[rows]]
+        begins = calls.start[rows[len(rows) + 1 - len(ends) :]]
+        pauses.append(narrow_differences(begins - ends[:-1]))
+        ended = ends[-1:]
+    return np.concatenate(pauses) if pauses else ended

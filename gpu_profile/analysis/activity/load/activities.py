@@ -67,7 +67,7 @@ def load_activities(database: Database, scope: Scope) -> tuple[Activity, ...]:
         lane_parts = select_lane(parts, processes.tolist().index(process), device)
         if (process, device) == lanes[-1]:
             parts.clear()  # make_ops() frees each column after its use
-        ops = make_ops(lane_parts)
+        ops = make_ops(lane_parts, finder.shapes.values)
         comm = _comm_calls(database, (process, device, rank), ops, process_calls, names)
         ops = _with_sizes(ops, comm)
         ranges = load_ranges(database, process)

@@ -1,5 +1,6 @@
 """The GPU operations of a report: columns by kind, and the operations of one rank."""
 
+import functools
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -26,6 +27,7 @@ from gpu_profile.analysis.arrays.columns import (
 )
 from gpu_profile.analysis.arrays.ends import measure_lengths
 from gpu_profile.analysis.arrays.numbers import Numbers
+from gpu_profile.analysis.arrays.shapes import ShapeNumbers
 from gpu_profile.analysis.arrays.types import IntArray, Places
 from gpu_profile.analysis.store.columns import Made
 from gpu_profile.analysis.store.database import MISSING, Columns, Database
@@ -50,9 +52,7 @@ SPARSE = {
     "copy_kind": np.int8,
     "pageable": np.bool_,
     "graph_node": np.int64,
-    "grid": np.int32,
-    "blocks": np.int32,
-    "threads": np.int16,
+    "shape": np.int16,
 }
 GRID, BLOCK = ("gridX", "gridY", "gridZ"), ("blockX", "blockY", "blockZ")
 KERNEL_COLUMNS = (*COMMON, "shortName", "demangledName", *GRID, *BLOCK)
@@ -68,6 +68,7 @@ class CallFinder:
 
     def __init__(self, indexes: Mapping[int, Index]) -> None:
         self.processes = Numbers()
+        self.shapes = ShapeNumbers()
         self._indexes = indexes
 
     def find(self, rows: Columns) -> Part:
@@ -124,9 +125,8 @@ def _load_kernels(database: Database, finder: CallFinder) -> tuple[Part, dict[in
         short, long = rows["shortName"], rows["demangledName"]
         names = {"name": short, "full_name": np.where(long == MISSING, short, long)}
         narrowed = {key: shrink_column(ids) for key, ids in names.items()}
-        grids = _number_grids(rows) if has_grids else {}
-        threads = _count_threads(rows) if has_blocks else {}
-        return {**finder.find(rows), **narrowed, **grids, **threads}
+        shapes = {"shape": finder.shapes.encode(*_list_shapes(rows, has_grids, has_blocks))}
+        return {**finder.find(rows), **narrowed, **(shapes if has_grids or has_blocks else {})}
 
     always = (*COMMON, "shortName")
     columns = [name if name in always else f"{name}?" for name in KERNEL_COLUMNS]
@@ -138,18 +138,15 @@ def _load_kernels(database: Database, finder: CallFinder) -> tuple[Part, dict[in
     return kernels, database.names(kernels["full_name"]) | names
 
 
-def _number_grids(kernels: Columns) -> Part:
-    """The columns `grid` and `blocks` in place of the sides of the grids."""
-    x, y, z = (kernels[name] for name in GRID)
+def _list_shapes(kernels: Columns, has_grids: bool, has_blocks: bool) -> tuple[IntArray, ...]:
+    """A number of each kernel's grid, its blocks, and its threads in a block; 0 if not known."""
+    unknown = np.zeros(len(kernels["start"]), np.int64)
+    x, y, z = (kernels[name] if has_grids else unknown for name in GRID)
+    block = (kernels[name] if has_blocks else unknown for name in BLOCK)
+    threads = np.clip(functools.reduce(np.multiply, block), 0, MOST_THREADS)
     # A prime in place of a pair: where two grids get one number, kernels of one name count as
     # equal.
-    return {"grid": narrow_column(x * 1009 + y), "blocks": narrow_column(x * y * z)}
-
-
-def _count_threads(kernels: Columns) -> Part:
-    """The column `threads` in place of the sides of the blocks."""
-    x, y, z = (kernels[name] for name in BLOCK)
-    return {"threads": np.clip(x * y * z, 0, MOST_THREADS).astype(np.int16)}
+    return x * 1009 + y, x * y * z, threads
 
 
 def _name_kernels(database: Database, kernels: Part) -> dict[int, str]:
@@ -235,7 +232,7 @@ def select_lane(parts: Sequence[Part], process: int, device: int) -> list[Part]:
     return [{key: part[key] for key in OPS_COLUMNS if key in part} for part in lane_parts]
 
 
-def make_ops(lane_parts: Sequence[Part]) -> Ops:
+def make_ops(lane_parts: Sequence[Part], shapes: IntArray) -> Ops:
     """The operations of select_lane(), of all kinds, in time order; takes the columns out of it."""
     start, length = (
         np.concatenate([part.pop(key) for part in lane_parts]) for key in ("start", "length")
@@ -268,7 +265,6 @@ def make_ops(lane_parts: Sequence[Part]) -> Ops:
         full_name=column("full_name"),
         call=column("call"),
         graph_node=column("graph_node"),
-        grid=column("grid"),
-        blocks=column("blocks"),
-        threads=column("threads"),
+        shape=column("shape"),
+        shapes=shapes,
     )

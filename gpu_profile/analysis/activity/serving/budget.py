@@ -126,7 +126,7 @@ def _lies_between(activity: Activity, start: IntArray, nexts: IntArray) -> Flags
     iteration in which they begin, or before the first kernel of the one in which they end.
     """
     ops, steps = activity.ops, find_steps(activity)
-    step = step_of(activity.launched, steps.host_start, steps.host_end)
+    step = step_of(activity.launched[:], steps.host_start, steps.host_end)
     rows = np.arange(len(step))
     kernels = (ops.kind == COMPUTE) | (ops.kind == COMMUNICATION)
     first = np.full(len(steps) + 1, len(step))

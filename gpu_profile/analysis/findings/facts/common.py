@@ -17,6 +17,7 @@ from gpu_profile.analysis.activity.steps import find_steps
 from gpu_profile.analysis.arrays.columns import encode_column
 from gpu_profile.analysis.arrays.intervals import PART
 from gpu_profile.analysis.arrays.types import IntArray
+from gpu_profile.analysis.findings.facts.beside import ALONE, mark_beside
 from gpu_profile.analysis.findings.facts.host_times import HostTimes, measure_host_times
 from gpu_profile.analysis.findings.facts.idle_facts import IdleFacts, collect_idle_facts
 from gpu_profile.analysis.findings.facts.windows import is_in_steady_part, list_windows
@@ -83,15 +84,15 @@ def _collect_states(activity: Activity, offset_ns: int, record: HostRecord) -> R
 
 
 def _sum_kernels(activity: Activity) -> dict[str, KernelTime]:
-    ops, communication = activity.ops, activity.ops.union(COMMUNICATION)
+    ops, beside = activity.ops, mark_beside(activity)
     chosen = (ops.kind == COMPUTE) & is_in_steady_part(activity, ops.start)
     sums: dict[int, IntArray] = {}
     for first in range(0, len(chosen), PART):
         rows = first + np.flatnonzero(chosen[first : first + PART])
-        start, end = ops.start[rows], ops.end[rows]
-        undisturbed = ~communication.touches(start, end)
+        length = ops.length[rows].astype(np.int64)
+        undisturbed = (beside[rows] == ALONE) | (length == 0)
         place, names = encode_column(ops.name[rows])
-        weights = (None, end - start, undisturbed, (end - start) * undisturbed)
+        weights = (None, length, undisturbed, length * undisturbed)
         # Exact: bincount sums in float64, whole numbers up to 2^53 ns, which is 104 days.
         parts = [np.bincount(place, weights=w, minlength=len(names)) for w in weights]
         for name, row in zip(names.tolist(), np.stack(parts, 1).astype(np.int64), strict=True):

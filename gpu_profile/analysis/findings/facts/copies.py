@@ -44,20 +44,22 @@ class CopyTime:
 def sum_copies(activity: Activity) -> Mapping[CopyKey, CopyTime]:
     """The copies of one rank, computed once for both rules."""
     ops = activity.ops
-    large = (ops.kind == COPY) & (ops.bytes >= STAGED_BYTES)
+    large = np.flatnonzero((ops.kind == COPY) & (ops.bytes >= STAGED_BYTES))
+    hidden = ops.measure_covered((COMPUTE,), ops.start[large], ops.end[large])
     copies = {}
     for kind in list_distinct(ops.copy_kind[large]):
         for pageable in (False, True):
-            rows = np.flatnonzero(large & (ops.copy_kind == kind) & (ops.pageable == pageable))
-            if len(rows):
-                copies[kind, pageable] = _sum_rows(activity, rows)
+            chosen = (ops.copy_kind[large] == kind) & (ops.pageable[large] == pageable)
+            if chosen.any():
+                copies[kind, pageable] = _sum_rows(activity, large[chosen], hidden[chosen])
     return copies
 
 
-def _sum_rows(activity: Activity, rows: IntArray) -> CopyTime:
+def _sum_rows(activity: Activity, rows: IntArray, hidden: IntArray) -> CopyTime:
+    """The sums of these copies; `hidden` is the part of each one's time beside compute (ns)."""
     ops, windows = activity.ops, list_windows(activity)
     start, end, size = ops.start[rows], ops.end[rows], ops.bytes[rows]
-    exposed = end - start - ops.union(COMPUTE).within(start, end)
+    exposed = end - start - hidden
     return CopyTime(
         count=windows.count(start),
         bytes=windows.sum(start, size),

@@ -9,7 +9,7 @@ from gpu_profile.analysis.activity.activity import Activity
 from gpu_profile.analysis.activity.start_up import steady_window
 from gpu_profile.analysis.activity.steps import find_steps
 from gpu_profile.analysis.arrays.columns import is_rising
-from gpu_profile.analysis.arrays.types import IntArray
+from gpu_profile.analysis.arrays.types import Flags, IntArray
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,6 +34,13 @@ class Windows:
         ordered = time if is_rising(time) else np.sort(time)
         first, behind = (np.searchsorted(ordered, edge) for edge in (self.start, self.end))
         return np.asarray(behind - first, np.int64)
+
+    def count_rows(self, time: IntArray, chosen: Flags) -> IntArray:
+        """The number of chosen events in each window, given the rising times of all events."""
+        counts = np.zeros(len(time) + 1, np.int32)
+        np.cumsum(chosen, out=counts[1:])
+        first, behind = (np.searchsorted(time, edge) for edge in (self.start, self.end))
+        return np.asarray(counts[behind] - counts[first], np.int64)
 
 
 def list_windows(activity: Activity) -> Windows:

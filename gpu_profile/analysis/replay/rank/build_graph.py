@@ -10,6 +10,7 @@ from gpu_profile.analysis.activity.nvtx_ranges import NO_RANGE, find_innermost
 from gpu_profile.analysis.activity.serving.marks import PREFILL, UNKNOWN
 from gpu_profile.analysis.activity.serving.pauses import find_awaited
 from gpu_profile.analysis.activity.steps import find_steps
+from gpu_profile.analysis.arrays.intervals import NEVER
 from gpu_profile.analysis.arrays.types import Flags, IntArray, Places
 from gpu_profile.analysis.modules.marks import fold_module
 from gpu_profile.analysis.modules.owners import Owner, find_owners_at
@@ -61,11 +62,9 @@ def build_rank_graph(
 
 def _choose_ops(activity: Activity, window: Window) -> IntArray:
     """The operations launched in the window, and those launched before that ran in it."""
-    launched = activity.launched
-    chosen = (launched >= window.begin) & (launched < window.behind)
-    before = np.flatnonzero(launched < window.begin)
-    chosen[before[activity.ops.end[before] > window.begin]] = True
-    return np.flatnonzero(chosen)
+    inside = activity.find_launched(window.begin, window.behind)
+    before = activity.find_launched(NEVER, window.begin)
+    return np.union1d(inside, before[activity.ops.end[before] > window.begin])
 
 
 def _find_missing_waits(activity: Activity, database: Database, rows: IntArray) -> str:

@@ -43,9 +43,8 @@ def find_links(
     activity: Activity, database: Database, window: Window, rows: IntArray, chain: HostChain
 ) -> RawLinks:
     """The links among the operations `rows` and the calls of the chain."""
-    launched = activity.launched
     # From the step before on: its recorded events are awaited in the window.
-    recent = np.flatnonzero((launched >= window.lead) & (launched < window.behind))
+    recent = activity.find_launched(window.lead, window.behind)
     order = StreamOrder(activity, np.union1d(recent, rows))
     dependencies = follow_markers(activity, database, order, window.lead, window.behind)
     events = _make_array(dependencies.events)

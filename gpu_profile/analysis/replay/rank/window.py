@@ -6,7 +6,7 @@ import numpy as np
 
 from gpu_profile.analysis.activity.activity import NO_CALL, Activity
 from gpu_profile.analysis.activity.common_steps import CAP_QUANTILE, first_steady
-from gpu_profile.analysis.activity.steps import Steps, find_steps, step_of
+from gpu_profile.analysis.activity.steps import Steps, find_op_steps, find_steps
 from gpu_profile.analysis.arrays.types import IntArray
 from gpu_profile.analysis.replay.rank.typical_steps import find_typical_steps
 
@@ -63,7 +63,7 @@ def choose_window(activity: Activity, ranks: int = 1) -> Window | str:
         return "its recording is of several windows"
     drop = _choose_begin(activity, steps, drop, behind, ranks)
     left = behind - drop
-    step = step_of(activity.launched, steps.host_start, steps.host_end)
+    step = find_op_steps(activity, steps.host_start, steps.host_end)
     sizes = np.cumsum(np.bincount(step[step >= drop] - drop, minlength=left))
     if sizes[LEAST_STEPS - 1] > MOST_OPS:
         return f"{LEAST_STEPS} steps have more than {MOST_OPS:,} GPU operations"

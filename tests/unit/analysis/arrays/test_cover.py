@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from gpu_profile.analysis.arrays.cover import Cover
-from gpu_profile.analysis.arrays.ends import Ends, measure_lengths
+from gpu_profile.analysis.arrays.ends import Ends, measure_lengths, narrow_differences
 from gpu_profile.analysis.arrays.intervals import Intervals
 
 
@@ -35,3 +35,10 @@ def test_ends_are_kept_as_lengths(missing: bool) -> None:
     assert ends[np.array([2, 0])].tolist() == [20, 5]
     assert ends.max() == int(end.max())
     assert Ends(start[:0], length[:0]).max(initial=7) == 7
+
+
+def test_differences_have_four_bytes_and_a_sign_where_they_fit() -> None:
+    length = measure_lengths(np.array([0, 10]), np.array([5, 2**31 + 10]))
+    assert narrow_differences(length[:1]).dtype == np.int32
+    wide = narrow_differences(length)
+    assert (wide - 2**33).tolist() == [5 - 2**33, -3 * 2**31]

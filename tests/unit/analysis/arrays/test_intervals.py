@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from gpu_profile.analysis.arrays.intervals import NOTHING, Intervals
+from gpu_profile.analysis.arrays.packed import pack_intervals
 from gpu_profile.analysis.arrays.types import IntArray
 
 SIZE = 400
@@ -46,6 +47,26 @@ def test_sets_are_what_counting_says(seed: int) -> None:
     both = [(in_one & in_other)[at : at + 50].sum() for at in start]
     assert one.overlap_within(other, start, start + 50).tolist() == both
     assert one.overlap(other) == other.overlap(one) == (in_one & in_other).sum()
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_parts_in_the_order_of_their_starts_join_to_their_union(seed: int) -> None:
+    random = np.random.default_rng(seed)
+    start = np.sort(random.integers(0, SIZE - 40, 30))
+    end = start + random.choice([0, 3, 40], 30)
+    cuts = np.sort(random.integers(0, 31, 6))
+    parts = zip(np.split(start, cuts), np.split(end, cuts), strict=True)
+    joined = Intervals.join(Intervals.union(*part) for part in parts)
+    assert mask(joined).tolist() == mask(Intervals.union(start, end)).tolist()
+    packed = pack_intervals((joined.pick(slice(3)), joined.pick(slice(3, None)))).moved(7)
+    assert packed.open().start.tolist() == (joined.start + 7).tolist()
+    assert packed.open().end.tolist() == (joined.end + 7).tolist()
+
+
+def test_packed_intervals_hold_long_pauses_and_nothing() -> None:
+    far = Intervals(times(-5, 10**15), times(3, 2 * 10**15))
+    assert pack_intervals((NOTHING, far)).open().end.tolist() == far.end.tolist()
+    assert not len(pack_intervals(()).moved(3).open().start)
 
 
 def test_touching_pieces_are_one() -> None:

@@ -51,7 +51,7 @@ def test_facts_by_parts_are_the_whole_facts(collate: DiagnosedReport) -> None:
     changed = replace(lean, ranks=(replace(facts, common=replace(facts.common, states=late)),))
     (joined,) = join_facts(changed, by_kind, graphs, states).ranks
     assert joined.common.states.start_up == late.start_up
-    assert joined.common.states.exposed is states[0].exposed
+    assert joined.common.states.packed_exposed is states[0].packed_exposed
     whole = join_facts(lean, by_kind, graphs, states)
     assert whole.ranks[0].common.states is states[0]
     assert judge_run([whole]).to_json() == judge_run([collate]).to_json()

@@ -82,7 +82,7 @@ def test_a_pool_gives_what_one_process_gives() -> None:
 
 @pytest.mark.parametrize(
     ("reports", "megabytes", "workers", "turns"),
-    [(8, 198, 8, 5), (64, 198, 70, 35), (8, 20, 41, 22), (8, 400, 4, 2), (1, 10_000, 1, 1)],
+    [(8, 198, 10, 6), (64, 198, 87, 43), (8, 20, 45, 25), (8, 400, 5, 4), (1, 10_000, 1, 1)],
 )
 def test_memory_bounds_the_workers_of_large_reports(
     reports: int, megabytes: int, workers: int, turns: int
@@ -93,7 +93,9 @@ def test_memory_bounds_the_workers_of_large_reports(
 
 
 def test_what_is_held_beside_the_workers_leaves_fewer_turns() -> None:
-    assert fit_turns([198_000_000] * 8, 8, beside=80_000_000) == 4
+    assert fit_turns([198_000_000] * 8, 8, beside=80_000_000) == 8
+    assert fit_turns([250_000_000] * 8, 8) == 5
+    assert fit_turns([250_000_000] * 8, 8, beside=80_000_000) == 4
 
 
 def wait_for_the_others(_database: Database, scope: Scope) -> None:

@@ -2,16 +2,22 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
 
-from gpu_profile.analysis.activity.activity import COMMUNICATION, COMPUTE, Activity, Ops
-from gpu_profile.analysis.arrays.columns import encode_column, narrow_column, order_codes
+from gpu_profile.analysis.activity.activity import COMPUTE, Activity
+from gpu_profile.analysis.activity.start_up import steady_window
+from gpu_profile.analysis.arrays.columns import (
+    encode_column,
+    list_distinct,
+    narrow_column,
+    order_codes,
+)
 from gpu_profile.analysis.arrays.intervals import PART
-from gpu_profile.analysis.arrays.types import IntArray, Places
-from gpu_profile.analysis.findings.facts.windows import is_in_steady_part, list_windows
+from gpu_profile.analysis.arrays.types import IntArray
+from gpu_profile.analysis.findings.facts.beside import ALONE, MOSTLY, mark_beside
+from gpu_profile.analysis.findings.facts.windows import list_windows
 from gpu_profile.analysis.findings.finding import Finding, Judgement
 from gpu_profile.analysis.findings.rule import FindingRow, FindingRule
 from gpu_profile.analysis.findings.view import View
@@ -20,9 +26,6 @@ from gpu_profile.analysis.store.database import Database
 
 LEAST_LAUNCHES = 5
 """Runs of a kernel alone, and beside communication: fewer differ by chance."""
-BESIDE = 0.98
-"""The part of a kernel's time: beside communication for half of it, a kernel shows half of the
-slowdown."""
 MOST_SPREAD = 1.25
 """The 90th percentile over the 10th of the times of a kernel alone. Kernels of one name and grid
 that differ by more multiply matrices of different depth, and cannot be compared."""
@@ -58,33 +61,21 @@ class Contention:
     kernels: tuple[SlowedKernel, ...] = ()
 
 
-@dataclass(frozen=True, eq=False)
-class _Kernels:
-    """Kernels of the steady part, sorted by shape (name and grid): `rows` of Ops, their time (ns),
-    and the `part` of it that is beside communication, 0 to 1. `edges` are where a shape begins.
-    """
-
-    edges: IntArray
-    rows: IntArray
-    duration: IntArray
-    part: NDArray[np.float64]
-
-
 def collect_contention(activity: Activity, _database: Database) -> Contention:
     """What communication beside them costs the kernels of one rank."""
-    windows, ops = list_windows(activity), activity.ops
-    kernels, slowed = _list_kernels(activity), list[SlowedKernel]()
+    windows, ops, marks = list_windows(activity), activity.ops, mark_beside(activity)
+    slowed = list[SlowedKernel]()
     begins, longer = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
-    for first, behind in pairwise(kernels.edges.tolist()):
-        duration, part = kernels.duration[first:behind], kernels.part[first:behind]
-        times = _compare(duration, part)
+    for rows in _group_kernels(activity) if marks.any() else ():
+        duration, how_much = np.maximum(ops.length[rows].astype(np.int64), 1), marks[rows]
+        times = _compare(duration, how_much)
         if times is None:
             continue
-        start, beside = ops.start[kernels.rows[first:behind]], part > 0
+        start, beside = ops.start[rows], how_much > ALONE
         more = np.maximum(duration - times[1], 0) * beside
         begins.append(start[more > 0])
-        longer.append(more[more > 0].astype(np.int64))
-        name = activity.names[int(ops.name[kernels.rows[behind - 1]])]
+        longer.append(more[more > 0])
+        name = activity.names[int(ops.name[rows[-1]])]
         launches = windows.count(start[beside])
         slowed.append(SlowedKernel(name, launches, *times, int(more.sum())))
     slowed.sort(key=lambda kernel: (-kernel.longer, kernel.name))
@@ -92,54 +83,29 @@ def collect_contention(activity: Activity, _database: Database) -> Contention:
     return Contention(longer_by_window, tuple(slowed[:MOST_NAMES]))
 
 
-def _list_kernels(activity: Activity) -> _Kernels:
-    ops = activity.ops
-    communication = ops.union(COMMUNICATION)
-    rows = np.flatnonzero((ops.kind == COMPUTE) & is_in_steady_part(activity, ops.start))
-    rows = narrow_column(rows if communication.total else rows[:0])
-    shape, shapes = _number_shapes(ops, rows)
-    part = np.zeros(len(rows))
-    # Before the order by shape: times that rise are looked up in a third of the time.
-    for first in range(0, len(rows), PART):
-        kernels = rows[first : first + PART]
-        start, length = ops.start[kernels], _measure(ops, kernels)
-        touched = np.flatnonzero(communication.touches(start, start + length))
-        start, length = start[touched], length[touched]
-        part[first + touched] = communication.within(start, start + length) / length
-    edges = np.r_[0, np.cumsum(np.bincount(shape, minlength=shapes))]
-    order = order_codes(shape, shapes)
-    del shape
-    # Each column is freed when its copy is there.
-    rows = rows[order]
-    part = part[order]
-    del order
-    return _Kernels(edges, rows, narrow_column(_measure(ops, rows)), part)
+def _group_kernels(activity: Activity) -> Iterator[IntArray]:
+    """The kernels of the steady part (rows of Ops), by shape: ascending by grid and name."""
+    ops, pieces = activity.ops, dict[int, list[IntArray]]()
+    grids = np.unique(ops.shapes[:, 0], return_inverse=True)[1]
+    names = list_distinct(ops.full_name)
+    begin, behind = np.searchsorted(ops.start, steady_window(activity)).tolist()
+    for first in range(begin, behind, PART):
+        part = slice(first, min(first + PART, behind))
+        rows = narrow_column(first + np.flatnonzero(ops.kind[part] == COMPUTE))
+        name = np.searchsorted(names, ops.full_name[rows])
+        place, keys = encode_column(grids[ops.shape[rows]] * len(names) + name)
+        order = order_codes(place, len(keys))
+        cuts = np.cumsum(np.bincount(place, minlength=len(keys)))[:-1]
+        for key, piece in zip(keys.tolist(), np.split(rows[order], cuts), strict=True):
+            pieces.setdefault(key, []).append(piece)
+    yield from (np.concatenate(pieces[key]) for key in sorted(pieces))
 
 
-def _measure(ops: Ops, rows: IntArray) -> IntArray:
-    """The time of each of these operations, at least 1 ns."""
-    return np.maximum(ops.length[rows].astype(np.int64), 1)
-
-
-def _number_shapes(ops: Ops, rows: IntArray) -> tuple[Places, int]:
-    """The number of each row's shape, ascending by grid and name, and how many there are."""
-    names = np.int64(int(ops.full_name.max(initial=0)) + 1)
-    numbers, codes = dict[int, int](), np.empty(len(rows), np.int32)
-    for first in range(0, len(rows), PART):
-        kernels = rows[first : first + PART]
-        place, keys = encode_column(ops.grid[kernels] * names + ops.full_name[kernels])
-        numbers_of_keys = [numbers.setdefault(key, len(numbers)) for key in keys.tolist()]
-        codes[first : first + PART] = np.array(numbers_of_keys, np.int32)[place]
-    ascending = np.empty(len(numbers), np.int32)
-    ascending[np.argsort(np.array([*numbers], np.int64))] = np.arange(len(numbers))
-    return ascending[codes], len(numbers)
-
-
-def _compare(duration: IntArray, part: NDArray[np.float64]) -> tuple[int, int] | None:
+def _compare(duration: IntArray, how_much: NDArray[np.int8]) -> tuple[int, int] | None:
     """The median times (ns) of a kernel beside communication and alone; None where they cannot be
     compared, or differ by less than LEAST_STRETCH.
     """
-    alone, beside = duration[part == 0], duration[part > BESIDE]
+    alone, beside = duration[how_much == ALONE], duration[how_much == MOSTLY]
     if min(len(alone), len(beside)) < LEAST_LAUNCHES:
         return None
     low, usual, high = np.quantile(alone, (0.1, 0.5, 0.9))

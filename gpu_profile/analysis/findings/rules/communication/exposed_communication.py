@@ -31,7 +31,7 @@ def collect_exposed_times(activity: Activity, _: Database) -> ExposedTimes:
     ops = activity.ops
     rows = np.flatnonzero((ops.kind == COMMUNICATION) & is_in_steady_part(activity, ops.start))
     start, end = ops.start[rows], ops.end[rows]
-    exposed = end - start - ops.union(COMPUTE).within(start, end)
+    exposed = end - start - ops.measure_covered((COMPUTE,), start, end)
     times = sum_by_module(activity, rows, exposed)
     return {**times, "": int(exposed.sum()) - sum(times.values())}
 

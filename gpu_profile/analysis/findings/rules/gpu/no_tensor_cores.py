@@ -60,17 +60,17 @@ class ScalarProducts:
 def collect_scalar_products(activity: Activity, _: Database) -> ScalarProducts:
     """The fp32 matrix products of one rank."""
     ops = activity.ops
-    kernels = np.flatnonzero(ops.kind == COMPUTE)
-    codes = list_distinct(ops.full_name[kernels])
+    is_compute = ops.kind == COMPUTE
+    codes = list_distinct(ops.full_name[is_compute])
     scalar = [code for code in codes if is_scalar(activity.names[code])]
     apart = [code for code in codes if is_depthwise(activity.names[code])]
-    rows = kernels[is_among(ops.full_name[kernels], scalar)]
+    rows = np.flatnonzero(is_compute & is_among(ops.full_name, scalar))
     short = shorten_names([activity.names[code] for code in scalar], NAME_WIDTH)
     names = {
-        short[activity.names[code]]: int(ops.duration[rows[ops.full_name[rows] == code]].sum())
+        short[activity.names[code]]: int(ops.length[rows[ops.full_name[rows] == code]].sum())
         for code in scalar
     }
-    depthwise = kernels[is_among(ops.full_name[kernels], apart)]
+    depthwise = np.flatnonzero(is_compute & is_among(ops.full_name, apart))
     graphs = [code for code, name in activity.names.items() if name == GRAPH_NAME]
     hidden = np.flatnonzero(is_among(ops.name, graphs))
     time, apart_time, hidden_time = (
@@ -81,7 +81,7 @@ def collect_scalar_products(activity: Activity, _: Database) -> ScalarProducts:
 
 def _sum_time(activity: Activity, rows: IntArray) -> IntArray:
     ops = activity.ops
-    return list_windows(activity).sum(ops.start[rows], ops.duration[rows])
+    return list_windows(activity).sum(ops.start[rows], ops.length[rows].astype(np.int64))
 
 
 def judge_scalar_products(views: Sequence[View[ScalarProducts]]) -> Judgement:

@@ -60,7 +60,7 @@ def _find_rows(activity: Activity, small: Flags) -> IntArray:
     if not small.any():
         return np.empty(0, np.int64)
     thread = activity.launcher_of(np.arange(len(small)))
-    order = np.lexsort((activity.launched, thread))
+    order = np.lexsort((activity.launched[:], thread))
     return np.asarray(order[mark_runs(small[order], thread[order])], np.int64)
 
 

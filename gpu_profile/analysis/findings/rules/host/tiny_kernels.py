@@ -7,7 +7,8 @@ import numpy as np
 
 from gpu_profile.analysis.activity.activity import COMMUNICATION, COMPUTE, NO_CALL, Activity
 from gpu_profile.analysis.activity.idle.gaps import LATENCY, LAUNCH, find_gaps
-from gpu_profile.analysis.arrays.columns import is_among
+from gpu_profile.analysis.arrays.columns import is_among, narrow_column
+from gpu_profile.analysis.arrays.intervals import PART
 from gpu_profile.analysis.arrays.types import Flags, IntArray
 from gpu_profile.analysis.findings.facts.windows import is_in_steady_part, list_windows
 from gpu_profile.analysis.findings.finding import Judgement
@@ -50,12 +51,12 @@ def collect_tiny_kernels(activity: Activity, _: Database) -> TinyKernels:
     is_tiny = is_kernel & (ops.length < TINY_NS)
     gaps, windows = find_gaps(activity), list_windows(activity)
     before = is_among(gaps.cause, (LAUNCH, LATENCY)) & is_tiny[gaps.next_op]
-    steady = np.flatnonzero(is_tiny & is_in_steady_part(activity, ops.start))
+    steady = narrow_column(np.flatnonzero(is_tiny & is_in_steady_part(activity, ops.start)))
     return TinyKernels(
-        count=windows.count(ops.start[is_tiny]),
-        in_rows=windows.count(ops.start[_mark_rows(activity, is_tiny)]),
+        count=windows.count_rows(ops.start, is_tiny),
+        in_rows=windows.count_rows(ops.start, _mark_rows(activity, is_tiny)),
         idle=windows.sum(gaps.start[before], (gaps.end - gaps.start)[before]),
-        modules=sum_by_module(activity, steady, np.ones(len(steady), np.int64)),
+        modules=sum_by_module(activity, steady, np.broadcast_to(np.int64(1), len(steady))),
     )
 
 
@@ -79,7 +80,16 @@ def _launch_once(activity: Activity, chosen: Flags) -> Flags:
     launches[call] = True
     if np.count_nonzero(launches) == len(call):  # no graph, or none of several operations
         return launches
-    return np.asarray(np.bincount(call, minlength=count) == 1, np.bool_)
+    last = np.zeros(count, np.int32)
+    parts = [slice(first, first + PART) for first in range(0, len(call), PART)]
+    for part in parts:
+        last[call[part]] = np.arange(
+            part.start, min(part.stop, len(call))
+        )  # of several operations the last stays
+    for part in parts:
+        again = last[call[part]] != np.arange(part.start, min(part.stop, len(call)))
+        launches[call[part][again]] = False
+    return launches
 
 
 def judge_tiny_kernels(views: Sequence[View[TinyKernels]]) -> Judgement:

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from gpu_profile.analysis.activity.activity import COMMUNICATION, COMPUTE
 from gpu_profile.analysis.arrays.ends import Lengths
 from gpu_profile.analysis.arrays.memo import once_each
+from gpu_profile.analysis.arrays.shapes import Coded
 from gpu_profile.analysis.arrays.types import Flags, IntArray
 from gpu_profile.analysis.replay.changes import Apply, Change, choose_ops
 from gpu_profile.analysis.replay.edits.loops.fused_kernels import NARROW_NS, TINY_NS
@@ -54,7 +55,7 @@ class _Kernels(Protocol):
     @property
     def kind(self) -> NDArray[np.int8]: ...
     @property
-    def blocks(self) -> IntArray: ...
+    def blocks(self) -> IntArray | Coded: ...
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,11 +72,12 @@ def find_small_grids(ops: _Kernels, length: Lengths, multiprocessors: int) -> Sm
     """The small grids of one GPU, which has so many multiprocessors; 0 if that is not known.
     `length` is the time of each operation (ns).
     """
-    few = (ops.kind == COMPUTE) & (ops.blocks > 0) & (LEAST_RATIO * ops.blocks <= multiprocessors)
+    blocks = ops.blocks[:]
+    few = (ops.kind == COMPUTE) & (blocks > 0) & (LEAST_RATIO * blocks <= multiprocessors)
     rows = np.flatnonzero(few & (length >= NARROW_NS))
     if length[rows].sum() <= LEAST_TIME * length.sum():
         return SmallGrids(rows[:0], np.empty(0))
-    use = ops.blocks[rows] / multiprocessors
+    use = blocks[rows] / multiprocessors
     ratio = 1 + (1 - _measure_use(ops, length, rows, multiprocessors)) / use
     chosen = ratio >= LEAST_RATIO
     return SmallGrids(rows[chosen], ratio[chosen])
