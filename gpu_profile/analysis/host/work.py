@@ -163,17 +163,16 @@ def host_work(activity: Activity, record: HostRecord) -> dict[int, HostWork]:
     """HostWork of the steady part by cause: each of HOST_CAUSES, and SYNC for blocking calls."""
     gaps, (first, last) = find_gaps(activity), steady_window(activity)
     steady = (gaps.start >= first) & (gaps.start < last)
-    thread = activity.launcher_of(gaps.next_op)
     time_by_cause = {SYNC: _in_blocking_calls(activity, record)}
     for cause in HOST_CAUSES:
         chosen = steady & (gaps.cause == cause)
         if chosen.any():
             to_device, to_host = (
-                int((gaps.end - gaps.start)[chosen & ends].sum())
-                for ends in _before_copies(activity, gaps)
+                int((gaps.end[rows] - gaps.start[rows]).sum())
+                for rows in map(chosen.__and__, _before_copies(activity, gaps))
             )
-            times = gaps.start[chosen], gaps.end[chosen], thread[chosen]
-            work = _make_work(*times, record)
+            thread = activity.launcher_of(gaps.next_op[chosen])
+            work = _make_work(gaps.start[chosen], gaps.end[chosen], thread, record)
             time_by_cause[cause] = replace(work, to_device=to_device, to_host=to_host)
     steps = max(1, int(np.sum(find_steps(activity).start >= first)))
     return {cause: replace(work, steps=steps) for cause, work in time_by_cause.items()}

@@ -53,8 +53,8 @@ def _find_user_ranges(activity: Activity, gaps: Gaps) -> tuple[IntArray, tuple[G
     ranges = activity.ranges.of_user()
     index = ranges_at(activity, ranges, gaps)
     # + 1: NO_RANGE is -1, and place 0 is NOWHERE.
-    codes = np.append(ranges.name, NO_RANGE)[index] + 1
-    return narrow_column(codes), (NOWHERE, *map(GapPlace, ranges.names))
+    codes = narrow_column(np.append(ranges.name, NO_RANGE) + 1)[index]
+    return codes, (NOWHERE, *map(GapPlace, ranges.names))
 
 
 def _place_of(owner: Owner) -> GapPlace:

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from gpu_profile.analysis.activity.activity import COPY, NO_CALL, Activity, Ops
 from gpu_profile.analysis.activity.idle.blocking_calls import Blocking, blocking_calls
 from gpu_profile.analysis.activity.idle.stalls import (
+    SHORTEST_LONG_GAP_NS,
     choose_stall,
     count_late_pauses,
     find_least_stall,
@@ -23,7 +24,7 @@ from gpu_profile.analysis.activity.steps import find_steps
 from gpu_profile.analysis.arrays.columns import narrow_column
 from gpu_profile.analysis.arrays.intervals import PART, Intervals
 from gpu_profile.analysis.arrays.memo import once_each
-from gpu_profile.analysis.arrays.types import IntArray
+from gpu_profile.analysis.arrays.types import Flags, IntArray, Places
 
 LAUNCH, STALL, SYNC, COPYING, QUEUED, LATENCY, PROFILER, UNASKED = range(8)
 # launch: the host was busy issuing work but too slow. stall: it issued nothing for a long while
@@ -62,7 +63,7 @@ def find_gaps(activity: Activity) -> Gaps:
     # Only short gaps are attributed to a blocking call. A long STALL stays with the host, even if a
     # lead would have hidden it.
     of_host = (cause == LAUNCH) | (cause == STALL)
-    sure_stall = find_sure_stall(activity, Intervals(gaps.start[of_host], gaps.end[of_host]))
+    sure_stall = find_sure_stall(activity, _pick_long(gaps, of_host, SHORTEST_LONG_GAP_NS))
     is_short = gaps.end - gaps.start < sure_stall
     late = narrow_column(np.flatnonzero((cause == LAUNCH) | ((cause == STALL) & is_short)))
     held, blamed, blamer = _attribute_to_calls(gaps, late, activity.launched[next_op[late]], calls)
@@ -86,11 +87,12 @@ def _cut_gaps(
     cut = start[held]
     # Column by column, each of which frees the one before: 30 of 45 MB of 500,000 gaps.
     start, end = np.insert(start, held, begin), np.insert(end, held, cut)
-    cause, next_op = np.insert(cause, held, reason), np.insert(next_op, held, next_op[held])
     left = start < end
-    if left.all():
-        return Gaps(start, end, cause, next_op)
-    return Gaps(start[left], end[left], cause[left], next_op[left])
+    start = start[left]
+    end = end[left]
+    cause = np.insert(cause, held, reason)[left]
+    next_op = np.insert(next_op, held, next_op[held])[left]
+    return Gaps(start, end, cause, next_op)
 
 
 def _find_plain_gaps(activity: Activity) -> tuple[Intervals, IntArray, NDArray[np.int8]]:
@@ -114,13 +116,31 @@ def _find_uncovered(ops: Ops) -> Intervals:
 
 def _classify_gaps(activity: Activity, gaps: Intervals, next_op: IntArray) -> NDArray[np.int8]:
     """The cause of each gap, without regard to blocking calls."""
-    ops = activity.ops
-    length = gaps.end - gaps.start
-    # An operation without a recorded call has no launch time, so it cannot be called late.
-    late = (activity.launched[next_op] > gaps.start) & (ops.call[next_op] != NO_CALL)
-    late_gaps = Intervals(gaps.start[late], gaps.end[late])
-    counts = count_late_pauses(activity, late_gaps, find_least_stall(activity))
+    late, cause = np.empty(len(next_op), np.bool_), np.empty(len(next_op), np.int8)
+    parts = [slice(first, first + PART) for first in range(0, len(next_op), PART)]
+    for part in parts:
+        # An operation without a recorded call has no launch time, so it cannot be called late.
+        late[part] = activity.launched[next_op[part]] > gaps.start[part]
+        late[part] &= activity.ops.call[next_op[part]] != NO_CALL
+    least = find_least_stall(activity)
+    counts = count_late_pauses(activity, _pick_long(gaps, late, least), least)
     long = choose_stall(activity, counts)
+    for part in parts:
+        cause[part] = _classify_part(activity, gaps.pick(part), next_op[part], late[part], long)
+    return cause
+
+
+def _pick_long(gaps: Intervals, chosen: Flags, least: int) -> Intervals:
+    """The chosen gaps of `least` ns and more."""
+    rows = np.flatnonzero(chosen & (gaps.end - gaps.start >= least))
+    return Intervals(gaps.start[rows], gaps.end[rows])
+
+
+def _classify_part(
+    activity: Activity, gaps: Intervals, next_op: IntArray, late: Flags, long: int
+) -> NDArray[np.int8]:
+    """The cause of each of these gaps; a late one of `long` ns and more is a stall."""
+    ops, length = activity.ops, gaps.end - gaps.start
     # The driver first copies pageable memory into its own pinned buffer: launched, but not yet
     # running on the GPU. https://docs.nvidia.com/cuda/cuda-runtime-api/api-sync-behavior.html
     staged = (ops.kind[next_op] == COPY) & ops.pageable[next_op]
@@ -172,11 +192,11 @@ def _attribute_to_calls(
     return late[some], spent[some], last[some]
 
 
-def ranges_at(activity: Activity, ranges: Ranges, gaps: Gaps) -> IntArray:
+def ranges_at(activity: Activity, ranges: Ranges, gaps: Gaps) -> Places:
     """The index of the innermost range open on the launching thread in the middle of each gap, up
     to the launch that ended it.
     """
-    index = np.empty(len(gaps.start), np.int64)
+    index = np.empty(len(gaps.start), np.int32)
     for first in range(0, len(index), PART):
         part = slice(first, first + PART)
         next_op, start = gaps.next_op[part], gaps.start[part]

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from gpu_profile.analysis.activity.activity import Activity
-from gpu_profile.analysis.activity.idle.gaps import Gaps, find_gaps
+from gpu_profile.analysis.activity.idle.gaps import CAUSES, Gaps, find_gaps
 from gpu_profile.analysis.activity.steps import find_steps
-from gpu_profile.analysis.arrays.intervals import Intervals
+from gpu_profile.analysis.arrays.intervals import PART, Intervals
 from gpu_profile.analysis.arrays.types import Flags
 from gpu_profile.analysis.findings.facts.windows import is_in_steady_part
 from gpu_profile.analysis.host.work import HostRecord, HostWork, host_work
@@ -46,10 +46,13 @@ def collect_idle_facts(activity: Activity, offset_ns: int, record: HostRecord) -
 def _sum_places(activity: Activity) -> dict[tuple[int, GapPlace], int]:
     gaps = find_gaps(activity)
     place, places = find_gap_places(activity)
-    # Each combination is encoded as one integer: np.unique on rows of a matrix takes seconds.
-    code = gaps.cause * np.int64(len(places)) + place
-    steady = _mark_steady_gaps(activity, gaps)
-    sums = np.bincount(code, weights=np.where(steady, gaps.end - gaps.start, 0))
+    steady, sums = _mark_steady_gaps(activity, gaps), np.zeros(len(CAUSES) * len(places))
+    for first in range(0, len(place), PART):
+        part = slice(first, first + PART)
+        # Each combination is encoded as one integer: np.unique on rows of a matrix takes seconds.
+        code = gaps.cause[part] * np.int64(len(places)) + place[part]
+        time = (gaps.end[part] - gaps.start[part]) * steady[part]
+        sums += np.bincount(code, weights=time, minlength=len(sums))
     return {
         (int(key) // len(places), places[int(key) % len(places)]): round(float(sums[key]))
         for key in np.flatnonzero(sums)

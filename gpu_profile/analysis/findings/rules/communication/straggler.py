@@ -65,7 +65,7 @@ def collect_module_times(activity: Activity, _: Database) -> ModuleTimes:
     rows = np.flatnonzero((ops.kind == COMPUTE) & is_in_steady_part(activity, ops.start))
     rows = rows[~ops.union(COMMUNICATION).touches(ops.start[rows], ops.end[rows])]
     steps = max(1, int(np.sum(first[1:] >= first[0])))
-    sums = sum_by_module(activity, rows, ops.duration[rows])
+    sums = sum_by_module(activity, rows, ops.length[rows].astype(np.int64))
     return {name: ns // steps for name, ns in sums.items()}
 
 

@@ -59,7 +59,7 @@ def collect_attention(activity: Activity, _: Database) -> UnfusedAttention:
         attention = find_attention(letters, name, *columns).of(kernels)
     products = np.concatenate((attention.forward, attention.backward, attention.vector))
     multiplied, scores, copies = (
-        windows.sum(ops.start[rows], ops.duration[rows])
+        windows.sum(ops.start[rows], ops.length[rows].astype(np.int64))
         for rows in (products, attention.scores, attention.copies)
     )
     spared = np.concatenate((attention.scores, attention.copies))

@@ -49,15 +49,23 @@ def collect_tiny_kernels(activity: Activity, _: Database) -> TinyKernels:
     ops = activity.ops
     is_kernel = (ops.kind == COMPUTE) | (ops.kind == COMMUNICATION)
     is_tiny = is_kernel & (ops.length < TINY_NS)
-    gaps, windows = find_gaps(activity), list_windows(activity)
-    before = is_among(gaps.cause, (LAUNCH, LATENCY)) & is_tiny[gaps.next_op]
+    windows = list_windows(activity)
+    in_rows = windows.count_rows(ops.start, _mark_rows(activity, is_tiny))
     steady = narrow_column(np.flatnonzero(is_tiny & is_in_steady_part(activity, ops.start)))
     return TinyKernels(
         count=windows.count_rows(ops.start, is_tiny),
-        in_rows=windows.count_rows(ops.start, _mark_rows(activity, is_tiny)),
-        idle=windows.sum(gaps.start[before], (gaps.end - gaps.start)[before]),
+        in_rows=in_rows,
+        idle=_sum_idle(activity, is_tiny),
         modules=sum_by_module(activity, steady, np.broadcast_to(np.int64(1), len(steady))),
     )
+
+
+def _sum_idle(activity: Activity, is_tiny: Flags) -> IntArray:
+    """The ns by window of the gaps before these kernels that slow launches explain."""
+    gaps = find_gaps(activity)
+    idle = gaps.end - gaps.start
+    idle *= is_among(gaps.cause, (LAUNCH, LATENCY)) & is_tiny[gaps.next_op]
+    return list_windows(activity).sum(gaps.start, idle)
 
 
 def _mark_rows(activity: Activity, is_tiny: Flags) -> Flags:

@@ -73,7 +73,7 @@ def find_small_grids(ops: _Kernels, length: Lengths, multiprocessors: int) -> Sm
     `length` is the time of each operation (ns).
     """
     blocks = ops.blocks[:]
-    few = (ops.kind == COMPUTE) & (blocks > 0) & (LEAST_RATIO * blocks <= multiprocessors)
+    few = (ops.kind == COMPUTE) & (blocks > 0) & (blocks <= multiprocessors / LEAST_RATIO)
     rows = np.flatnonzero(few & (length >= NARROW_NS))
     if length[rows].sum() <= LEAST_TIME * length.sum():
         return SmallGrids(rows[:0], np.empty(0))
