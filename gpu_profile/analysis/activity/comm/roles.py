@@ -178,10 +178,11 @@ def _looks_tensor(split: RankSplit, number: int) -> bool:
         size = collectives.end[rows] - split.arrivals.last[rows]
     rows = rows[size >= SMALL_SHARE * size.max(initial=0)]
     gap = _find_longest_gap(collectives.start[rows], steps.start, steps.end)
-    exposed = Intervals.union(collectives.start[rows], collectives.end[rows])
-    share = exposed.overlap(split.states.exposed) / max(1, exposed.total)
-    fewest = len(rows) >= TENSOR_FEWEST * len(steps)
-    return bool(fewest and gap <= TENSOR_LONGEST_GAP and share >= TENSOR_EXPOSED)
+    if len(rows) < TENSOR_FEWEST * len(steps) or gap > TENSOR_LONGEST_GAP:
+        return False
+    covered = Intervals.union(collectives.start[rows], collectives.end[rows])
+    share = covered.overlap(split.states.exposed) / max(1, covered.total)
+    return share >= TENSOR_EXPOSED
 
 
 def _find_longest_gap(start: IntArray, begin: IntArray, end: IntArray) -> float:
