@@ -16,7 +16,7 @@ call each, beside 660734b, which has no replay:
     2      4.82 (4.67)         5.84 (3.85)             before 622a57b0
     3      5.12 (4.25)         6.06 (3.46)             622a57b0
     4      4.38 (3.63)         4.93 (3.15)             5ff1d4e0: 3.85 to 4.49 s in five turns
-    5      4.66                4.05 (3.33)         eight ranks analysed at a time
+    5      4.66                4.05 (3.33)            eight ranks analysed at a time
 
 So the page takes 5 s or less on four of five hosts. On host 5 diagnose takes 1.25 times as long as
 without a replay, 3.88 to 4.46 s in six turns, where the tree before it took 1.64 times as long. Its
