@@ -67,7 +67,7 @@ class Ops:
 
     @property
     def grid(self) -> Coded:
-        """A number that tells equal grids of kernels."""
+        """A number that tells equal grids of kernels, and CUDA graphs that take equally long."""
         return Coded(self.shapes[:, 0], self.shape)
 
     @property

@@ -18,9 +18,10 @@ from gpu_profile.analysis.activity.activity import (
 )
 from gpu_profile.analysis.activity.idle.blocking_calls import STAGED_BYTES
 from gpu_profile.analysis.activity.load.operations import GRAPH_NAME
-from gpu_profile.analysis.arrays.columns import encode_column, list_distinct
+from gpu_profile.analysis.arrays.columns import encode_column, is_among, list_distinct
 from gpu_profile.analysis.arrays.ends import Ends
 from gpu_profile.analysis.arrays.types import IntArray
+from gpu_profile.analysis.step_search.anchors import comes_regularly
 from gpu_profile.analysis.step_search.boundaries import Repetition
 from gpu_profile.analysis.step_search.launches import Launches
 from gpu_profile.analysis.step_search.search import find_repetition
@@ -45,8 +46,12 @@ EQUAL = 0.99
 BACKWARD = re.compile(r"bwd|backward|[wd]grad", re.IGNORECASE)
 # XLA's "loop_add_fusion_6" and "wrapped_subtract" may be of a backward pass or an optimizer.
 OF_XLA = re.compile(r"(\w+_)?fusion(_dot\w*|_\d+)?$|wrapped_\w+$|(void )?(stream_executor|xla)::")
+OF_AUTOTUNER = re.compile(r"(?i)redzone|delay_?kernel|xla_\w+_comparison|repeat_?buffer_?kernel")
+"""Kernels that XLA launches beside those that it tries."""
 PRODUCTS = ("GEMM", "attention")
 """The classes of kernels that multiply matrices."""
+STARTED = 0.4
+"""Of the CUDA graphs, those of a start-up or a warm-up at most."""
 GRAPH_CALL = re.compile(r"cu(da)?GraphLaunch")
 
 
@@ -166,6 +171,7 @@ def launches_of(activity: Activity, rows: IntArray) -> Launches:
         optimizer=_match_texts(texts, OPTIMIZER)[token]
         | _mark_run_ends(_match_texts(texts, OF_PARAMETER)[token]),
         multiplies=np.array([classify_kernel(text) in PRODUCTS for text in texts], bool)[token],
+        tests=_match_texts(texts, OF_AUTOTUNER)[token],
     )
 
 
@@ -198,20 +204,44 @@ def _number_tokens(activity: Activity, rows: IntArray) -> tuple[IntArray, list[s
     API call.
 
     Kernels of one name get different numbers if they are launched by different calls: a kernel in
-    a CUDA graph is another launch than the same kernel by cudaLaunchKernel.
+    a CUDA graph is another launch than the same kernel by cudaLaunchKernel. So do graphs that come
+    every n-th time.
     """
     ops, calls = activity.ops, activity.calls
     call = ops.call[rows]
     name, names = encode_column(ops.full_name[rows])
     by = np.where(call == NO_CALL, NO_CALL, _cells(calls.name, call))
     via, callers = encode_column(by)
-    token, pairs = encode_column(name * len(callers) + via)
+    graph, graphs = encode_column(_tell_graphs(activity, rows))
+    token, pairs = encode_column((name * len(callers) + via) * len(graphs) + graph)
+    pairs = pairs // len(graphs)
     texts = [activity.names[int(names[pair // len(callers)])] for pair in pairs]
     return (
         token,
         texts,
         [activity.names.get(int(callers[pair % len(callers)]), "") for pair in pairs],
     )
+
+
+def _tell_graphs(activity: Activity, rows: IntArray) -> IntArray:
+    """For each operation 0, but a number of its class for a CUDA graph that comes every n-th time,
+    or early only.
+
+    Graphs in no order, as for batches of each size, are steps of one kind.
+    """
+    is_graph = is_among(
+        activity.ops.full_name[rows],
+        [code for code, name in activity.names.items() if name == GRAPH_NAME],
+    )
+    told, graphs = np.zeros(len(rows), np.int64), np.flatnonzero(is_graph)
+    classes = activity.ops.grid[rows[graphs]]
+    late = np.arange(len(graphs)) >= STARTED * len(graphs)
+    usual = int(np.argmax(np.bincount(classes))) if len(graphs) else 0
+    for number in list_distinct(classes):
+        place = np.flatnonzero((classes == number) & late)
+        if number != usual and (comes_regularly(place) or not len(place)):
+            told[graphs[classes == number]] = number + 1
+    return told
 
 
 def _strip_name(text: str) -> str:

@@ -1,6 +1,6 @@
 """Find where a step begins: after the optimizer, at the batch's copy, or where the host pauses."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 
 import numpy as np
@@ -39,6 +39,11 @@ class Repetition:
     size: int
     pauses: IntArray = field(default_factory=lambda: np.empty(0, np.int64))
     by_copies: bool = False
+
+    def place_at(self, rows: IntArray) -> "Repetition":
+        """The same steps among all launches, of which they were found in these rows."""
+        first, end = rows[self.first], int(rows[self.end - 1]) + 1
+        return replace(self, first=first, end=end, pauses=rows[self.pauses])
 
 
 @dataclass(frozen=True, eq=False)
@@ -132,7 +137,7 @@ def steps_by_pause(launches: Launches, cycles: Cycles) -> Repetition:
 def _phase(launches: Launches, rows: IntArray, size: int, cycles: Cycles) -> int:
     """The offset of a step's first launch from the anchor."""
     window = rows[:, None] + np.arange(size)
-    sent = find_group(are_mostly(launches.to_device[window]))
+    sent = find_group(are_mostly(launches.to_device[window]), may_be_row=True)
     if sent is not None:
         return sent[0]
     fetched = find_group(are_mostly(launches.to_host[window]))

@@ -5,7 +5,6 @@ can be most of the launches, and of the GPU's work.
 """
 
 from collections.abc import Callable
-from dataclasses import replace
 
 import numpy as np
 
@@ -22,6 +21,9 @@ own number of times is what repeats."""
 ALIKE = 4
 """So many equal launches in a row, or repetitions, are of a burst: Triton tries five for an
 estimate. What is between two such rows and shorter than a step is of the burst, too."""
+NEAR = 16
+"""XLA's autotuner launches at most 12 operations from one of its own kernels to the next (matrix
+products), and a compilation ends 200 before the next one begins."""
 
 
 def find_steps_between(launches: Launches, inner: Repetition, search: Search) -> Repetition | None:
@@ -39,11 +41,21 @@ def find_steps_between(launches: Launches, inner: Repetition, search: Search) ->
     steps = search(launches.pick(rows)) if len(rows) else ""
     if isinstance(steps, str) or not _are_steps(steps, rows, inner):
         return None
-    first, end = rows[steps.first], int(rows[steps.end - 1]) + 1
     of_loop = launches.token[rows[steps.first[0] : steps.end]]
-    if not np.isin(launches.token[burst], of_loop).any():
-        return None
-    return replace(steps, first=first, end=end, pauses=rows[steps.pauses])
+    return steps.place_at(rows) if np.isin(launches.token[burst], of_loop).any() else None
+
+
+def find_program(launches: Launches) -> IntArray:
+    """The rows without what XLA's autotuner tries: what is between kernels of its own, near each
+    other, and is no graph.
+    """
+    own = np.flatnonzero(launches.tests)
+    change = np.zeros(len(launches) + 1, np.int64)
+    is_near = np.diff(own) <= NEAR
+    np.add.at(change, own[:-1][is_near], 1)
+    np.add.at(change, own[1:][is_near], -1)
+    tried = launches.tests | (np.cumsum(change[:-1]) > 0)
+    return np.flatnonzero(~tried | launches.graph)
 
 
 def _are_steps(steps: Repetition, rows: IntArray, inner: Repetition) -> bool:

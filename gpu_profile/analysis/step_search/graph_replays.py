@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from gpu_profile.analysis.arrays.types import IntArray
 from gpu_profile.analysis.step_search.boundaries import Repetition
 from gpu_profile.analysis.step_search.launches import Launches
 
@@ -13,16 +14,28 @@ LIKE_WORK = 0.25
 MANY = 8
 
 
-def find_last_replays(launches: Launches) -> int:
-    """The row from which on a graph is replayed again and again, up to the last launch."""
+def find_replays(launches: Launches) -> IntArray:
+    """The rows of the graphs, and of what is launched beside them.
+
+    What is launched between two graphs in far more launches than usual is of a compiler, which
+    tries kernels, or of a start-up.
+    """
     graphs = np.flatnonzero(launches.graph)
     if len(graphs) < MANY:
-        return len(launches)
-    apart = np.diff(graphs)
-    usual = int(np.median(apart[-MANY:]))
-    far = np.flatnonzero(apart > MANY * usual)
-    first = int(graphs[far[-1] + 1 if len(far) else 0])
-    return max(0, first - usual + 1)
+        return np.empty(0, np.int64)
+    apart = np.diff(graphs, prepend=-1, append=len(launches))
+    usual = int(np.median(apart[1:-1]))
+    before = np.where(apart > MANY * usual, usual, apart)[:-1] - 1
+    before[0] = min(before[0], usual - 1)
+    kept = np.repeat(graphs, before + 1) - _count_down(before)
+    behind = np.arange(graphs[-1] + 1, len(launches))
+    return np.r_[kept, behind] if len(behind) <= MANY * usual else kept
+
+
+def _count_down(most: IntArray) -> IntArray:
+    """For each number n the numbers n, n - 1, ..., 0."""
+    ends = np.cumsum(most + 1)
+    return np.asarray(np.repeat(ends, most + 1) - 1 - np.arange(int(ends[-1])), np.int64)
 
 
 def include_first_replays(launches: Launches, steps: Repetition) -> Repetition:

@@ -20,8 +20,8 @@ class Launches:
     template arguments. `asked`, `returned`: start and end of the host's call. `pause`: how long the
     host worked between the call before and this one, without blocking calls. `gpu`: time on the
     GPU, 0 for communication, because it waits. The flags `to_device`, `to_host`, `values` (a small
-    copy to the host), `graph`, `communication`, `optimizer` and `multiplies` (matrices) tell what
-    the operation is.
+    copy to the host), `graph`, `communication`, `optimizer`, `multiplies` (matrices) and `tests`
+    (of XLA's autotuner) tell what the operation is.
     """
 
     token: IntArray
@@ -37,6 +37,7 @@ class Launches:
     values: Flags
     optimizer: Flags
     multiplies: Flags
+    tests: Flags
 
     def __len__(self) -> int:
         return len(self.token)

@@ -19,6 +19,10 @@ LOOKS, MOST = 9, 0.75
 # Two answers by one model and one by another, again and again, are three parts of a step. What
 # comes more seldom may be an evaluation or a checkpoint.
 MOST_PARTS = 4
+# The host works before each step, and not between the parts that it launches in a row. A call of a
+# compiled function takes Python 0.25 ms or more (JAX), and XLA up to 0.07 ms from one graph to the
+# next. A log or a check in each n-th step takes the host long, too, but seldom in every second one.
+LONGER, IN_A_ROW_NS, HALVES = 2, 100_000, 2
 
 
 def is_loop_body(launches: Launches, anchor: Anchor) -> bool:
@@ -46,6 +50,28 @@ def takes_turns(anchor: Anchor) -> bool:
     if len(others) < FEWEST_ROUNDS or not comes_regularly(others):
         return False
     return bool(np.median(np.diff(others)) <= MOST_PARTS)
+
+
+def are_launched_in_a_row(launches: Launches, anchor: Anchor) -> bool:
+    """Whether the host works longer before every n-th stretch: the others are parts of its step.
+
+    Of more than two parts each is a graph without data, which is launched behind no work.
+    """
+    row = int(anchor.place[len(anchor.place) // 2])
+    body = slice(row, row + int(np.median(np.diff(anchor.place))))
+    has_data = (launches.to_device | launches.to_host)[body].any()
+    is_graph = launches.graph[body].any() and not has_data
+    pause = np.maximum.reduceat(launches.pause, anchor.place)[:-1]
+    ordered = np.sort(pause)
+    for least in ordered[1:][ordered[1:] >= LONGER * np.maximum(ordered[:-1], 1)].tolist():
+        apart = np.diff(np.flatnonzero(pause >= least))
+        parts = int(np.median(apart)) if len(apart) >= FEWEST_ROUNDS else 0
+        if parts < HALVES or np.mean(apart == parts) < MOST:
+            continue
+        usual = float(np.median(pause[pause < least]))
+        if parts == HALVES or (is_graph and usual < IN_A_ROW_NS):
+            return True
+    return False
 
 
 def _come_back(longer: IntArray) -> bool:

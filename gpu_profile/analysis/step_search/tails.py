@@ -127,13 +127,17 @@ def are_mostly(window: Flags) -> Flags:
     return np.asarray(window.mean(axis=0) >= MOSTLY)
 
 
-def find_group(flags: Flags) -> tuple[int, int] | None:
-    """(first, last) place of the flags if they are one group on a circle, else None."""
+def find_group(flags: Flags, *, may_be_row: bool = False) -> tuple[int, int] | None:
+    """(first, last) place of the flags if they are one group on a circle, else None.
+
+    `may_be_row`: they are one, too, if nothing is between them, in however short a step.
+    """
     place = np.flatnonzero(flags)
     if not len(place):
         return None
     free = np.diff(np.r_[place, place[0] + len(flags)])
     widest = int(np.argmax(free))
-    if len(place) > 1 and free[widest] < ONE_GROUP * len(flags):
+    is_row = may_be_row and free[widest] == len(flags) - len(place) + 1
+    if len(place) > 1 and not is_row and free[widest] < ONE_GROUP * len(flags):
         return None
     return int(place[(widest + 1) % len(place)]), int(place[widest])

@@ -20,7 +20,7 @@ TABLES = {
     "CUPTI_ACTIVITY_KIND_MEMSET": "start INT, end INT, deviceId INT, streamId INT,"
     " correlationId INT, globalPid INT, bytes INT, value INT, memKind INT",
     "CUPTI_ACTIVITY_KIND_GRAPH_TRACE": "start INT, end INT, deviceId INT, streamId INT,"
-    " correlationId INT, globalPid INT",
+    " correlationId INT, globalPid INT, graphExecId INT",
     "CUPTI_ACTIVITY_KIND_SYNCHRONIZATION": "start INT, end INT, deviceId INT, streamId INT,"
     " correlationId INT, globalPid INT, syncType INT, eventSyncId INT",
     "CUPTI_ACTIVITY_KIND_CUDA_EVENT": "deviceId INT, streamId INT, correlationId INT,"
@@ -154,13 +154,13 @@ class Rank:
         place += () if node is None else (node,)
         self.recording.add("CUPTI_ACTIVITY_KIND_KERNEL", start, self.free, *place)
 
-    def graph(self, length: float) -> None:
+    def graph(self, length: float, executable: int = 0) -> None:
         """Launch a CUDA graph that takes `length` us on the GPU, traced as a whole."""
         asked = self.now
         call = self.call("cudaGraphLaunch_v10000", 10)
         start = max(self.free + US, asked + 4 * US)
         self.free = start + int(length * US)
-        place = (self.rank, STREAM, call, self.process)
+        place = (self.rank, STREAM, call, self.process, executable)
         self.recording.add("CUPTI_ACTIVITY_KIND_GRAPH_TRACE", start, self.free, *place)
 
     def copy_on_device(self, megabytes: float) -> None:

@@ -1,7 +1,7 @@
 """The GPU operations of a report: columns by kind, and the operations of one rank."""
 
 import functools
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -17,6 +17,7 @@ from gpu_profile.analysis.activity.activity import (
     Ops,
 )
 from gpu_profile.analysis.activity.graph_captures import NO_NODE, NODES
+from gpu_profile.analysis.activity.load.graph_classes import class_graphs
 from gpu_profile.analysis.arrays.columns import (
     Index,
     is_among,
@@ -102,7 +103,8 @@ def load_operations(database: Database, finder: CallFinder) -> tuple[list[Part],
     parts = [
         kernels,
         _load_copies(database, finder),
-        *_load_memsets_and_graphs(database, finder),
+        _load_memsets(database, finder),
+        _load_graphs(database, finder),
     ]
     for part in parts[1:]:
         part["full_name"] = part["name"]
@@ -182,19 +184,31 @@ def _load_copies(database: Database, finder: CallFinder) -> Part:
     return {**rows, "kind": np.full(len(rows["start"]), COPY, np.int8)}
 
 
-def _load_memsets_and_graphs(database: Database, finder: CallFinder) -> Iterator[Part]:
-    """Memsets and replayed CUDA graphs, one set of columns each."""
-    kinds = ((MEMSET, ("bytes",), SET, -101), (GRAPH, (), COMPUTE, -102))
-    for table, columns, kind, name in kinds:
+def _load_memsets(database: Database, finder: CallFinder) -> Part:
+    def narrow(rows: Columns) -> Part:
+        return {**finder.find(rows), "bytes": narrow_column(np.maximum(rows["bytes"], 0))}
 
-        def narrow(rows: Columns, sizes: tuple[str, ...] = columns) -> Part:
-            size = {key: narrow_column(np.maximum(rows[key], 0)) for key in sizes}
-            return {**finder.find(rows), **size}
+    rows: Part = {**database.gather(MEMSET, (*COMMON, "bytes"), narrow)}
+    return {**rows, **_name_all(rows, SET, -101)}
 
-        rows: Part = {**database.gather(table, (*COMMON, *columns), narrow)}
-        count = len(rows["start"])
-        rows["kind"], rows["name"] = np.full(count, kind, np.int8), np.full(count, name, np.int16)
-        yield rows
+
+def _load_graphs(database: Database, finder: CallFinder) -> Part:
+    """Replayed CUDA graphs that were traced as a whole."""
+
+    def narrow(rows: Columns) -> Part:
+        return {**finder.find(rows), "executable": narrow_column(rows["graphExecId"])}
+
+    rows: Part = {**database.gather(GRAPH, (*COMMON, "graphExecId?"), narrow)}
+    classes = class_graphs(rows.pop("executable"), rows["length"])
+    none = np.zeros(len(classes), np.int64)
+    shape = finder.shapes.encode(classes, none, none)
+    return {**rows, "shape": shape, **_name_all(rows, COMPUTE, -102)}
+
+
+def _name_all(rows: Part, kind: int, name: int) -> Part:
+    """The columns `kind` and `name` of operations of one kind and name."""
+    count = len(rows["start"])
+    return {"kind": np.full(count, kind, np.int8), "name": np.full(count, name, np.int16)}
 
 
 def list_lanes(parts: Sequence[Part], processes: IntArray) -> list[tuple[int, int]]:

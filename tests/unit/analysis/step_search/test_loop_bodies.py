@@ -68,9 +68,24 @@ def asks_two_models(program: Program, _number: int) -> None:
     program.launch([*range(TRIED, TRIED + 70), TO_HOST])
 
 
+def asks_two_networks_by_turns(program: Program, _number: int) -> None:
+    """The host works longer before the first one, and before each step."""
+    program.step(14_000)
+    for head in (HEAD, HEAD + 1):
+        program.launch([TO_DEVICE, *[*range(LAYER, LAYER + 9)] * 6, head, TO_HOST])
+        program.step_pause(5_000)
+
+
+def launches_graphs_in_a_row(program: Program, _number: int) -> None:
+    program.step(300)
+    program.launch([*[GRAPH] * 7, HEAD, *[GRAPH] * 6, HEAD])
+
+
 @pytest.mark.parametrize(
     "act",
     [
+        asks_two_networks_by_turns,
+        launches_graphs_in_a_row,
         asks_two_models,
         reads_in_each_layer,
         mixes_in_small_layers,
@@ -114,6 +129,15 @@ def replays_a_graph(program: Program, number: int) -> None:
         program.launch([HEAD + 9])
 
 
+def validates_a_graph(program: Program, number: int) -> None:
+    """Python launches each graph."""
+    program.step(400)
+    program.launch([GRAPH])
+    if number % 8 == 7:
+        program.step_pause(170_000)
+        program.launch([HEAD + 9])
+
+
 def reads_and_pads_by_turns(program: Program, number: int) -> None:
     program.step()
     program.launch([*range(LAYER, LAYER + 30), *[HEAD + 9] * (number % 2), TO_HOST])
@@ -126,6 +150,7 @@ def reads_and_pads_by_turns(program: Program, number: int) -> None:
         reads_twice_every_tenth_time,
         takes_a_batch_in,
         replays_a_graph,
+        validates_a_graph,
         reads_and_pads_by_turns,
     ],
 )

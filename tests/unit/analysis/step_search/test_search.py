@@ -11,7 +11,7 @@ from gpu_profile.analysis.step_search.launches import Launches
 from gpu_profile.analysis.step_search.search import find_repetition
 from tests.further import further
 
-TO_DEVICE, TO_HOST, OPTIMIZER, GRAPH, ALL_REDUCE = range(5)
+TO_DEVICE, TO_HOST, OPTIMIZER, GRAPH, ALL_REDUCE, TEST = range(6)
 LAYER, HEAD, EVALUATION, INIT, TRIED = 100, 200, 300, 400, 500
 
 
@@ -63,6 +63,7 @@ class Program:
             values=token == TO_HOST,
             optimizer=token == OPTIMIZER,
             multiplies=np.isin(token, (LAYER, EVALUATION)),
+            tests=token == TEST,
         )
 
 
