@@ -14,11 +14,7 @@ from gpu_profile.analysis.step_search.anchors import (
 )
 from gpu_profile.analysis.step_search.graph_replays import MANY
 from gpu_profile.analysis.step_search.launches import NGRAMS, Launches
-from gpu_profile.analysis.step_search.loop_bodies import (
-    are_launched_in_a_row,
-    is_loop_body,
-    takes_turns,
-)
+from gpu_profile.analysis.step_search.loop_bodies import is_loop_body, takes_turns
 
 # 90 % of the steps must hold an optimizer launch, a copy or a graph, if any does.
 NEARLY_ALL = 0.9
@@ -108,12 +104,7 @@ def _is_whole(launches: Launches, anchor: Anchor, begin: int) -> bool:
     They are if each stretch holds a copy or a graph, if all are even, or if the unlike stretches
     are a log or an evaluation, not a part of a longer step.
     """
-    if (
-        takes_turns(anchor)
-        or is_inner_loop(anchor, launches.gpu)
-        or is_loop_body(launches, anchor)
-        or are_launched_in_a_row(launches, anchor)
-    ):
+    if takes_turns(anchor) or is_inner_loop(anchor, launches.gpu) or is_loop_body(launches, anchor):
         return False
     boundaries = np.flatnonzero(launches.to_device | launches.to_host | launches.graph)
     if _all_hold(anchor, boundaries):

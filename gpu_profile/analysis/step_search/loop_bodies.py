@@ -4,10 +4,13 @@ What is outside of such a loop (an embedding, a head, a copy of data) comes in e
 as additional launches in one place. A log does so, too; it copies to the host.
 """
 
+from dataclasses import replace
+
 import numpy as np
 
 from gpu_profile.analysis.arrays.types import Flags, IntArray
 from gpu_profile.analysis.step_search.anchors import Anchor, comes_regularly
+from gpu_profile.analysis.step_search.boundaries import Repetition
 from gpu_profile.analysis.step_search.launches import Launches
 
 # With fewer rounds of the loop nobody knows that it comes back. Two forms of a step that take
@@ -23,6 +26,8 @@ MOST_PARTS = 4
 # compiled function takes Python 0.25 ms or more (JAX), and XLA up to 0.07 ms from one graph to the
 # next. A log or a check in each n-th step takes the host long, too, but seldom in every second one.
 LONGER, IN_A_ROW_NS, HALVES = 2, 100_000, 2
+# So many pauses are tried as the shortest of the long ones.
+LIMITS = 32
 
 
 def is_loop_body(launches: Launches, anchor: Anchor) -> bool:
@@ -52,26 +57,58 @@ def takes_turns(anchor: Anchor) -> bool:
     return bool(np.median(np.diff(others)) <= MOST_PARTS)
 
 
-def are_launched_in_a_row(launches: Launches, anchor: Anchor) -> bool:
-    """Whether the host works longer before every n-th stretch: the others are parts of its step.
+def join_parts(launches: Launches, steps: Repetition) -> Repetition:
+    """The steps, each with all parts that the host launches in a row: it works longer before every
+    n-th one only.
 
     Of more than two parts each is a graph without data, which is launched behind no work.
     """
-    row = int(anchor.place[len(anchor.place) // 2])
-    body = slice(row, row + int(np.median(np.diff(anchor.place))))
-    has_data = (launches.to_device | launches.to_host)[body].any()
-    is_graph = launches.graph[body].any() and not has_data
-    pause = np.maximum.reduceat(launches.pause, anchor.place)[:-1]
+    begins = _find_longer_pauses(launches, steps)
+    if not len(begins):
+        return steps
+    parts = int(np.median(np.diff(begins)))
+    kept = [*range(int(begins[0]) % parts, int(begins[0]) + 1, parts)]
+    for begin in begins[1:].tolist():
+        if (begin - kept[-1]) % parts == 0:
+            kept += range(kept[-1] + parts, begin, parts)
+        # A function that is compiled within a step lets the host work there, too.
+        if 2 * (begin - kept[-1]) > parts:
+            kept.append(begin)
+    first = steps.first[kept]
+    return replace(steps, first=first, size=int(np.median(np.diff(first))))
+
+
+def _find_longer_pauses(launches: Launches, steps: Repetition) -> IntArray:
+    """The numbers of the steps before which the host works longer, if these are every n-th one."""
+    pause = np.maximum(np.maximum.reduceat(launches.pause[: steps.end], steps.first), 1)
     ordered = np.sort(pause)
-    for least in ordered[1:][ordered[1:] >= LONGER * np.maximum(ordered[:-1], 1)].tolist():
-        apart = np.diff(np.flatnonzero(pause >= least))
-        parts = int(np.median(apart)) if len(apart) >= FEWEST_ROUNDS else 0
-        if parts < HALVES or np.mean(apart == parts) < MOST:
-            continue
-        usual = float(np.median(pause[pause < least]))
-        if parts == HALVES or (is_graph and usual < IN_A_ROW_NS):
-            return True
-    return False
+    widest = np.argsort(ordered[1:] / ordered[:-1], kind="stable")[-LIMITS:]
+    limits = ordered[1 + widest].tolist()
+    regular = {limit: _measure_regularity(pause >= limit) for limit in limits}
+    limits = [limit for limit in limits if regular[limit] >= MOST]
+    if not limits:
+        return np.empty(0, np.int64)
+    # A function that is compiled in each tenth step is regular, too.
+    rounds = max(np.count_nonzero(pause >= limit) for limit in limits)
+    least = max(
+        limits, key=lambda limit: (2 * np.count_nonzero(pause >= limit) > rounds, regular[limit])
+    )
+    begins = np.flatnonzero(pause >= least)
+    body = slice(row := int(steps.first[len(steps.first) // 2]), row + steps.size)
+    has_data = (launches.to_device | launches.to_host)[body].any()
+    longer, usual = float(np.median(pause[begins])), float(np.median(pause[pause < least]))
+    is_row = launches.graph[body].any() and not has_data and usual < IN_A_ROW_NS
+    are_parts = is_row or np.median(np.diff(begins)) == HALVES
+    return begins if are_parts and longer >= LONGER * usual else begins[:0]
+
+
+def _measure_regularity(flags: Flags) -> float:
+    """The part of the flags that come every n-th time; 0 for less than FEWEST_ROUNDS, and for
+    neighbours.
+    """
+    apart = np.diff(np.flatnonzero(flags))
+    usual = float(np.median(apart)) if len(apart) >= FEWEST_ROUNDS else 0.0
+    return float(np.mean(apart == usual)) if usual >= HALVES else 0.0
 
 
 def _come_back(longer: IntArray) -> bool:

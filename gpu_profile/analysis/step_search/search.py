@@ -36,6 +36,8 @@ from gpu_profile.analysis.step_search.graph_replays import (
     include_first_replays,
 )
 from gpu_profile.analysis.step_search.launches import Launches
+from gpu_profile.analysis.step_search.loop_bodies import join_parts
+from gpu_profile.analysis.step_search.uneven import find_uneven_steps
 
 # An autotuner can launch more than all steps do: then only the last launches repeat.
 # The batches of an evaluation after a training in no order do less than a quarter of the work.
@@ -47,8 +49,18 @@ LONG_PAUSE = 20
 def find_repetition(launches: Launches) -> Repetition | str:
     """The steps, or a text that says why there are none."""
     rows = find_program(launches)
-    steps = _find_in(launches.pick(rows)) if len(rows) < len(launches) else ""
-    return _find_in(launches) if isinstance(steps, str) else steps.place_at(rows)
+    steps = _find_whole_steps(launches.pick(rows)) if len(rows) < len(launches) else ""
+    return _find_whole_steps(launches) if isinstance(steps, str) else steps.place_at(rows)
+
+
+def _find_whole_steps(launches: Launches) -> Repetition | str:
+    """The steps of any length, with all their parts."""
+    steps = _find_in(launches)
+    if launches.optimizer.any():
+        steps = find_uneven_steps(launches, steps) or steps
+    if isinstance(steps, str) or launches.optimizer[steps.first[0] : steps.end].any():
+        return steps
+    return join_parts(launches, steps)
 
 
 def _find_in(launches: Launches) -> Repetition | str:

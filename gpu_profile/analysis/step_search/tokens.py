@@ -9,6 +9,7 @@ import numpy as np
 from gpu_profile.analysis.arrays.types import IntArray
 from gpu_profile.analysis.step_search.boundaries import Repetition
 from gpu_profile.analysis.step_search.launches import Launches
+from gpu_profile.analysis.step_search.uneven import are_uneven
 
 # Other programs read a few values, too: 1 or 2 in the recordings of tests/data.
 FEWEST_READS = 9
@@ -61,7 +62,11 @@ def _lies_inside(launches: Launches, ends: IntArray, repetition: Repetition) -> 
 
 
 def _finds_more(ends: IntArray, repetition: Repetition) -> bool:
-    """Whether the copies tell more iterations than the repetition, which holds one in each."""
+    """Whether the copies tell more iterations than the repetition, which holds one in each, or
+    holds them in no order and is of some iterations only.
+    """
+    if repetition.alike < NEARLY_ALL and are_uneven(repetition, ends):
+        return True
     edges = np.r_[repetition.first, repetition.end]
     inside = np.diff(np.searchsorted(ends, edges))
     return bool(np.median(inside) == 1) and len(ends) > MORE * len(repetition.first) + 1
