@@ -66,11 +66,11 @@ def sample_start(launches: Launches) -> int:
 def find_anchors(launches: Launches, begin: int) -> list[Anchor]:
     """The anchors of the sample, which begins at row `begin`, the most frequent first."""
     content, codes = launches.content, launches.ngrams
-    anchors = []
+    sample, anchors = int(content.measure(np.array([begin, len(launches)]))[0]), []
     for length, code, place in _features(codes, begin):
         if np.median(np.diff(place)) < 2 and not launches.graph[place].all():
             continue  # one kernel repeated: a benchmark or an initialisation, not a step
-        anchor = judge_anchor(content, length, code, place, len(launches) - begin)
+        anchor = judge_anchor(content, length, code, place, sample)
         if anchor is not None:
             anchors.append(anchor)
     return sorted(anchors, key=lambda anchor: (-anchor.count, -anchor.cover))
@@ -79,11 +79,11 @@ def find_anchors(launches: Launches, begin: int) -> list[Anchor]:
 def judge_anchor(
     content: Content, length: int, code: np.uint64, place: IntArray, sample: int
 ) -> Anchor | None:
-    """The anchor, or None if too few of its stretches are alike."""
+    """The anchor, or None if too few of its stretches are alike in a sample of so many launches."""
     rows = content.between(place)
     typical = np.median(rows, axis=0)
     alike = distances(rows, typical) <= ALIKE
-    cover = float(np.diff(place)[alike].sum()) / sample
+    cover = float(content.measure(place)[alike].sum()) / sample
     if alike.mean() < LEAST_ALIKE or cover < LEAST_COVER:
         return None
     return Anchor(length, code, place, typical, alike, cover)

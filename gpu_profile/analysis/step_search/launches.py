@@ -109,10 +109,15 @@ class Content:
         signs = random.choice(
             np.array((-1, 1), np.int32), (self.SIZE, int(kind.max(initial=0)) + 1)
         )
+        self._counted: IntArray = np.r_[0, np.cumsum(counted)]
         self._sums = np.zeros((self.SIZE, len(kind) + 1), np.int32)
         # 20 times as fast as a cumsum over the matrix
         for sums, sign in zip(self._sums, signs, strict=True):
             np.cumsum(sign[kind] * counted, out=sums[1:])
+
+    def measure(self, edges: IntArray) -> IntArray:
+        """How many launches are counted between consecutive edges."""
+        return np.asarray(np.diff(self._counted[edges]), np.int64)
 
     def between(self, edges: IntArray) -> NDArray[np.float64]:
         """One row for each stretch between consecutive edges."""

@@ -8,6 +8,7 @@ import numpy as np
 
 from gpu_profile.analysis.arrays.types import IntArray
 from gpu_profile.analysis.step_search.boundaries import Repetition
+from gpu_profile.analysis.step_search.graph_replays import MANY
 from gpu_profile.analysis.step_search.launches import Launches
 from gpu_profile.analysis.step_search.uneven import are_uneven
 
@@ -65,7 +66,8 @@ def _finds_more(ends: IntArray, repetition: Repetition) -> bool:
     """Whether the copies tell more iterations than the repetition, which holds one in each, or
     holds them in no order and is of some iterations only.
     """
-    if repetition.alike < NEARLY_ALL and are_uneven(repetition, ends):
+    is_sure = repetition.alike >= NEARLY_ALL and len(repetition.first) >= MANY
+    if not is_sure and are_uneven(repetition, ends):
         return True
     edges = np.r_[repetition.first, repetition.end]
     inside = np.diff(np.searchsorted(ends, edges))

@@ -590,6 +590,17 @@ def test_graphs_of_a_long_evaluation_do_not_hide_the_layers_of_a_window() -> Non
     assert isinstance(find_repetition(program.launches()), str)
 
 
+def test_copies_of_a_checkpoint_are_not_most_of_the_launches() -> None:
+    """A step is one graph, and a checkpoint in each tenth of them copies 18 arrays."""
+    program = Program()
+    program.launch(range(INIT, INIT + 80))
+    for number in range(48):
+        program.step()
+        program.launch([TO_DEVICE, GRAPH])
+        program.launch([TO_HOST] * 18 if number % 10 == 9 else [])
+    assert abs(len(steps_of(program).first) - 48) <= 1
+
+
 def test_few_launches_a_step_behind_an_autotuner() -> None:
     """XLA fuses a step into 20 launches, and may try 5000 small kernels before."""
     program = Program()
