@@ -178,9 +178,19 @@ def _openings(
         if not len(values):
             break
         places = np.flatnonzero(code == values[np.argmax(counts)])
-        for row in np.flatnonzero(openings < 0):
-            edges = np.searchsorted(places, (low[row] + 1, high[row]))
-            inside = places[edges[0] : edges[1]]
-            if len(inside):
-                openings[row] = int(inside[np.argmin(np.abs(inside - target[row]))])
+        rows = np.flatnonzero(openings < 0)
+        openings[rows] = _find_nearest_inside(places, target[rows], low[rows], high[rows])
     return openings
+
+
+def _find_nearest_inside(
+    places: IntArray, target: IntArray, low: IntArray, high: IntArray
+) -> IntArray:
+    """For each target the nearest of the sorted places in [low + 1, high), or -1."""
+    edges = np.searchsorted(places, (low + 1, high))
+    place = np.clip(np.searchsorted(places, target), edges[0], np.maximum(edges[1] - 1, edges[0]))
+    before = np.maximum(place - 1, edges[0])
+    padded = np.r_[places, -1]
+    is_nearer = np.abs(padded[before] - target) <= np.abs(padded[place] - target)
+    nearest = padded[np.where(is_nearer, before, place)]
+    return np.where(edges[1] > edges[0], nearest, -1)

@@ -117,8 +117,8 @@ def _is_whole(launches: Launches, anchor: Anchor, begin: int) -> bool:
     if len(others) < FEW * len(anchor.alike) and not comes_regularly(others):
         return True
     other = anchor.place[:-1][~anchor.alike]
-    behind = anchor.place[1:][~anchor.alike]
-    fetched = np.diff(np.searchsorted(np.flatnonzero(launches.to_host), np.c_[other, behind]))
+    after = anchor.place[1:][~anchor.alike]
+    fetched = np.diff(np.searchsorted(np.flatnonzero(launches.to_host), np.c_[other, after]))
     if np.mean(fetched > 0) < HALF:
         return False
     time = np.add.reduceat(launches.gpu, anchor.place)[:-1].astype(np.float64)

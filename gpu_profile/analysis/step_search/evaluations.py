@@ -4,8 +4,6 @@ Between two steps, nothing tells whether an evaluation belongs to the one before
 The first step tells: if the same launches come before it, the loop evaluates first.
 """
 
-from itertools import pairwise
-
 import numpy as np
 from numpy.typing import NDArray
 
@@ -98,7 +96,13 @@ def _are_steps(token: IntArray, edges: IntArray, size: int) -> NDArray[np.bool_]
     if not len(usual):
         return np.asarray(length >= SHORT * size)
     model = token[usual[len(usual) // 2] :][:size]
-    share = np.array([_share(token[a:b], model) for a, b in pairwise(edges.tolist())])
+    share = np.ones(len(length))
+    alike = np.flatnonzero(length == size)
+    is_same = np.ones(len(alike), bool)
+    for place, launch in enumerate(model.tolist()):
+        is_same &= token[edges[alike] + place] == launch
+    for row in np.setdiff1d(np.arange(len(length)), alike[is_same]).tolist():
+        share[row] = _share(token[edges[row] : edges[row + 1]], model)
     return np.asarray((length >= SHORT * size) & (share >= STEP_SHARE))
 
 

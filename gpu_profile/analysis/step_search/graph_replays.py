@@ -28,8 +28,8 @@ def find_replays(launches: Launches) -> IntArray:
     before = np.where(apart > MANY * usual, usual, apart)[:-1] - 1
     before[0] = min(before[0], usual - 1)
     kept = np.repeat(graphs, before + 1) - _count_down(before)
-    behind = np.arange(graphs[-1] + 1, len(launches))
-    return np.r_[kept, behind] if len(behind) <= MANY * usual else kept
+    after = np.arange(graphs[-1] + 1, len(launches))
+    return np.r_[kept, after] if len(after) <= MANY * usual else kept
 
 
 def _count_down(most: IntArray) -> IntArray:

@@ -61,7 +61,7 @@ def join_parts(launches: Launches, steps: Repetition) -> Repetition:
     """The steps, each with all parts that the host launches in a row: it works longer before every
     n-th one only.
 
-    Of more than two parts each is a graph without data, which is launched behind no work.
+    More than two parts are graphs without data, which the host launches without work between them.
     """
     begins = _find_longer_pauses(launches, steps)
     if not len(begins):

@@ -12,7 +12,7 @@ from gpu_profile.analysis.step_search.boundaries import Cycles, Repetition, step
 from gpu_profile.analysis.step_search.graph_replays import MANY
 from gpu_profile.analysis.step_search.launches import Launches, distances
 
-# Of what repeats, so many hold the same number of ends, or are as many to each end.
+# So many of the repeated stretches hold the same number of ends, or are as many to each end.
 MOSTLY = 0.9
 # An optimizer's launches are so many times nearer to each other than to those of the next step.
 FURTHER = 4
