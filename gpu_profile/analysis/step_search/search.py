@@ -49,8 +49,18 @@ LONG_PAUSE = 20
 def find_repetition(launches: Launches) -> Repetition | str:
     """The steps, or a text that says why there are none."""
     rows = find_program(launches)
-    steps = _find_whole_steps(launches.pick(rows)) if len(rows) < len(launches) else ""
-    return _find_whole_steps(launches) if isinstance(steps, str) else steps.place_at(rows)
+    program = launches.pick(rows)
+    steps = _find_whole_steps(program) if len(rows) < len(launches) else ""
+    # A compiler copies constants: they repeat where the program has a step or two.
+    if isinstance(steps, str) or _measure_work(program, steps) < LEAST_WORK:
+        return _find_whole_steps(launches)
+    return steps.place_at(rows)
+
+
+def _measure_work(launches: Launches, steps: Repetition) -> float:
+    """The part of the GPU's work that the steps hold."""
+    work = int(launches.gpu[int(steps.first[0]) : steps.end].sum())
+    return work / max(1, int(launches.gpu.sum()))
 
 
 def _find_whole_steps(launches: Launches) -> Repetition | str:
@@ -141,7 +151,7 @@ def _find_late_steps(launches: Launches) -> Repetition | None:
         if launches.optimizer.any():
             if 2 * int(launches.optimizer[inside].sum()) > int(launches.optimizer.sum()):
                 return steps
-        elif int(launches.gpu[inside].sum()) >= LEAST_WORK * int(launches.gpu.sum()):
+        elif _measure_work(launches, steps) >= LEAST_WORK:
             return steps
     return None
 
@@ -157,8 +167,7 @@ def _find_few_steps(launches: Launches) -> Repetition | None:
     steps = _search(launches, 0)
     if isinstance(steps, str):
         return None
-    work = launches.gpu[int(steps.first[0]) : steps.end].sum()
-    return steps if 2 * int(work) >= int(launches.gpu.sum()) else None
+    return steps if 2 * _measure_work(launches, steps) >= 1 else None
 
 
 def _find_rarer_steps(launches: Launches) -> Repetition | None:

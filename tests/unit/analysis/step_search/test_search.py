@@ -590,6 +590,16 @@ def test_graphs_of_a_long_evaluation_do_not_hide_the_layers_of_a_window() -> Non
     assert isinstance(find_repetition(program.launches()), str)
 
 
+def test_constants_that_a_compiler_copies_are_no_steps() -> None:
+    """The program ends after its first step."""
+    program, draw = Program(), np.random.default_rng(0)
+    program.launch([TO_DEVICE, HEAD] * 16)
+    for tried in draw.integers(TRIED, TRIED + 60, 400).tolist():
+        program.launch([TEST, tried, TEST, *[tried] * int(draw.integers(3))])
+    program.launch([TO_DEVICE, GRAPH, TO_HOST])
+    assert isinstance(find_repetition(program.launches()), str)
+
+
 def test_copies_of_a_checkpoint_are_not_most_of_the_launches() -> None:
     """A step is one graph, and a checkpoint in each tenth of them copies 18 arrays."""
     program = Program()
