@@ -4,8 +4,8 @@
         [--only page|five|kernels|memory|sum|small]
 
 The memory of `sum` is that of all processes together (PSS, sampled each 30 ms). With --cores 16 it
-takes the number of workers and threads of such a machine: 1,250 to 1,280 MB with three workers,
-where eight held 4,050 to 4,300; 850 to 870 MB with two on two cores.
+takes the number of workers and threads of such a machine: 1,390 to 1,400 MB with eight workers,
+which held 4,050 to 4,300 before; 850 to 870 MB with two on two cores.
 
 The other aims are for two cores. `--base` is a checkout of commit a407b15, which the memory is
 compared with (git worktree add --detach /tmp/base a407b15); `--nsys` is an nsys with `stats`
