@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import chain
 
 import numpy as np
 import pytest
@@ -12,7 +13,10 @@ from gpu_profile.analysis.replay.edits.kernels.elementwise_chains import (
     find_chains,
     find_work,
 )
-from gpu_profile.analysis.replay.edits.kernels.fused_chains import fuse_chains
+from gpu_profile.analysis.replay.edits.kernels.fused_chains import (
+    describe_small_chains,
+    fuse_chains,
+)
 from gpu_profile.analysis.replay.run.run_graph import RunGraph
 from gpu_profile.analysis.replay.weights import Weights
 from tests.unit.analysis.replay.small_runs import make_steps
@@ -178,3 +182,23 @@ def test_a_fused_kernel_writes_numbers_as_narrow_as_the_fastest_member_does() ->
     graph, change = make_graph((GEMM, *CHAIN, CAST, GEMM)), fuse_chains()
     middle = 2.5 * (75 + 0.5 * (1_050 / 11 - 75))
     assert predict_us(graph, change.apply) == pytest.approx(1_000 + middle, rel=0.002)
+
+
+def list_layers(us: float) -> Kernels:
+    """A long chain, and short ones of three other formulas, whose kernels take so long."""
+    orders = ((1, 0, 2, 3), (2, 0, 1, 3), (3, 0, 1, 2))
+    short = ((GEMM, *((CHAIN[place][0], us) for place in order)) for order in orders)
+    return (GEMM, *CHAIN, *chain.from_iterable(short), GEMM)
+
+
+def test_small_formulas_stay_where_one_has_the_most_time() -> None:
+    """Of 900 us 250 are left. Three of 48 us stay, each 2 % of the step."""
+    graph, change = make_graph(list_layers(12)), fuse_chains()
+    assert predict_us(graph, change.apply) == pytest.approx(2_500 + 250 + 3 * 48, rel=0.002)
+    assert "0.14 ms of a recorded step, each formula less than 3 %" in describe_small_chains(graph)
+
+
+def test_formulas_of_3_percent_of_the_step_go_with_the_others() -> None:
+    graph, change = make_graph(list_layers(60)), fuse_chains()
+    assert predict_us(graph, change.apply) < 2_500 + 250 + 3 * 240 - 100
+    assert describe_small_chains(graph) == ""

@@ -137,7 +137,8 @@ RULE = FindingRule(
                 "tensors or time steps is a chain of its own, and one of three kernels or fewer is "
                 "none. The gain is an estimate: a fused kernel reads and writes two arrays at the "
                 "least, and at the most one for each operand that no kernel of the chain has "
-                "written; the estimate is in the middle"
+                "written; the estimate is in the middle. Where one formula has half of the time of "
+                "all chains, others of less than 3 % of the step are not in it"
             ),
         ),
     ),

@@ -110,6 +110,12 @@ class Chains:
         """The same kernels by their rows in another table, where those found are `rows` of it."""
         return replace(self, rows=rows[self.rows])
 
+    def pick(self, members: IntArray) -> "Chains":
+        """These members only, whole chains."""
+        rows, chain, length = self.rows[members], self.chain[members], self.length[members]
+        number = np.unique(chain, return_inverse=True)[1].astype(np.int64)
+        return Chains(rows, number, length, self.arrays[members])
+
     def mark_later(self) -> Flags:
         """A mask of the members that are not the first of their chain."""
         return np.asarray(np.r_[False, np.diff(self.chain) == 0][: len(self.chain)], np.bool_)
