@@ -4,18 +4,18 @@ The fix replays both passes as CUDA graphs, by `torch.cuda.make_graphed_callable
 """
 
 from collections.abc import Callable
+from functools import partial
 
 import torch
 from parts import DEVICE, update, use_gpu
 from torch.nn.functional import grid_sample
-from torchvision.models.optical_flow import raft_small
-from torchvision.models.optical_flow.raft import CorrBlock
+from torchvision.models.optical_flow import raft, raft_small
 from turns import Turns
 
 BATCH, HEIGHT, BREADTH, LEVELS, RADIUS, FORGET = 2, 256, 320, 4, 3, 0.8
 
 
-class Correlations(CorrBlock):
+class Correlations(raft.CorrBlock):
     """torchvision's, but with places that are on the GPU: it copies them there for each update."""
 
     def __init__(self) -> None:
@@ -51,6 +51,8 @@ def find_loss(flows: list[torch.Tensor], true: torch.Tensor) -> torch.Tensor:
 def run(turns: Turns) -> None:
     use_gpu(turns)
     torch.backends.cuda.matmul.allow_tf32 = True
+    # torchvision makes it on the CPU in each forward pass, and copies it: no graph can hold that.
+    raft.make_coords_grid = partial(raft.make_coords_grid, device=DEVICE)
     model = raft_small(corr_block=Correlations()).to(DEVICE)
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-5, fused=True)
     frames = tuple(torch.rand(BATCH, 3, HEIGHT, BREADTH, device=DEVICE) * 2 - 1 for _ in range(2))
