@@ -30,6 +30,10 @@ from gpu_profile.analysis.replay.edits.loops.read_loops import (
     fuse_read_loops,
     fuse_write_loops,
 )
+from gpu_profile.analysis.replay.edits.loops.round_trips import (
+    describe_round_trips,
+    skip_round_trips,
+)
 from gpu_profile.analysis.replay.rank.rank_graph import NONE
 from gpu_profile.analysis.replay.run.run_graph import Edge, RunGraph
 from gpu_profile.analysis.replay.weights import Weights
@@ -44,7 +48,8 @@ def remove_waits(ranks: Sequence[int] = ()) -> Apply:
 
     A call that only waits is gone, and so are the small copy to the host that it waits for and the
     kernel of a test: the host takes no time for them, and less for the work before them. What a
-    loop launches for each of its reads, or of its small copies to the GPU, is fused.
+    loop launches for each of its reads, or of its small copies to the GPU, is fused. What the host
+    makes of a value that it read, and copies back, takes no time.
     """
 
     def apply(graph: RunGraph, weights: Weights) -> Weights:
@@ -58,6 +63,7 @@ def remove_waits(ranks: Sequence[int] = ()) -> Apply:
         only_wait[issuing] = chosen[issuing] = True
         weights = fuse_read_loops(graph, _drop_operations(graph, weights, unread), copies)
         weights = fuse_write_loops(graph, weights, written)
+        weights = skip_round_trips(graph, weights)
         return _drop_calls(graph, weights, np.flatnonzero(only_wait & chosen))
 
     return apply
@@ -66,7 +72,8 @@ def remove_waits(ranks: Sequence[int] = ()) -> Apply:
 def describe_waits(graph: RunGraph) -> str:
     """Evidence of what goes with the waits; "" without any."""
     written = _find_awaited_copies(graph, _mark_waits(graph), COPY_TO_DEVICE)
-    return describe_write_loops(graph, written)
+    lines = describe_write_loops(graph, written), describe_round_trips(graph)
+    return "; ".join(line for line in lines if line)
 
 
 def _mark_waits(graph: RunGraph, ranks: Sequence[int] = ()) -> Flags:
