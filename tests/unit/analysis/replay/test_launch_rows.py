@@ -5,7 +5,17 @@ import pytest
 from gpu_profile.analysis.activity.activity import COMPUTE, COPY, SET
 from gpu_profile.analysis.replay.edits.loops.launch_rows import find_launch_rows
 from gpu_profile.analysis.replay.weights import Weights
-from tests.unit.analysis.replay.small_runs import Call, Op, join, make_rank
+from tests.unit.analysis.replay.small_runs import (
+    ALL_REDUCE,
+    FILL,
+    KERNEL,
+    Call,
+    Op,
+    join,
+    make_rank,
+)
+
+PASS, LAYER = (KERNEL, FILL, KERNEL, KERNEL, FILL, FILL), (ALL_REDUCE, FILL) * 3
 
 
 @pytest.mark.parametrize(
@@ -41,3 +51,25 @@ def test_passes_that_a_copy_ends_are_a_loop_if_a_step_has_six(passes: int, is_lo
     graph = join(make_rank(calls, ops))
     rows = find_launch_rows(graph, graph.ops.kind != COPY)
     assert rows.are_loops(graph) == is_loop
+
+
+@pytest.mark.parametrize(("every", "left"), [(8, 0), (2, 7)])
+def test_of_rows_with_a_pass_each_the_launches_of_the_network_stay(every: int, left: int) -> None:
+    """Twenty-four passes of six kernels, each behind a long one. Before each eighth or second pass
+    the network launches six small kernels, and one more in the row of the pass itself.
+    """
+    calls, ops, now = list[Call](), list[Op](), 0
+    for step in range(3):
+        for number in range(24):
+            of_network = () if number % every else (None, *LAYER, None, ALL_REDUCE)
+            for name in (*of_network, *PASS, None):
+                length = 30_000 if name is None else 2_000
+                ops.append(Op(now + 11_000, now + 11_000 + length, len(ops), step, name=name))
+                calls.append(Call(now, now + 40_000, step))
+                now += 40_000
+    graph = join(make_rank(calls, ops))
+    rows = find_launch_rows(graph, graph.ops.end - graph.ops.start < 5_000)
+    kept = rows.keep_main_loop(graph)
+    assert len(rows.calls) == 3 * (6 * 24 + 7 * 24 // every)
+    assert len(kept.calls) == 3 * (6 * 24 + left * 24 // every)
+    assert kept.are_loops(graph)

@@ -17,6 +17,10 @@ tiny kernels, too, but between others: ResNet-50 has 471 a step, 12 of them in s
 and 8. What fuses the loop leaves the others."""
 
 HALF = 0.5
+MAIN_PART = 0.24
+"""Of loops whose rows have a pass or two each, what recurs in fewer rows than that part is not the
+loop's: hooks of an EfficientNet launch the same kernels in 111 rows of a step, its layers in 23 at
+most; a quarter of a GPT's matrices has one shape."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,9 +41,13 @@ class LaunchRows:
         A part with fewer may be within a pass. Where twelve requests have an adapter of three
         kernels each, a batch launches 3 kernels in place of 36.
         """
-        is_first = self._mark_kernels(graph)
-        passes = np.bincount(self.part) / np.maximum(np.bincount(self.part, is_first), 1)
-        return np.asarray(is_first & (passes >= LEAST_ROW)[self.part], np.bool_)
+        return np.asarray(self._mark_kernels(graph) & self._mark_repeated(graph), np.bool_)
+
+    def _mark_repeated(self, graph: RunGraph) -> Flags:
+        """A mask of the calls of parts that hold LEAST_ROW passes or more."""
+        kernels = np.bincount(self.part, self._mark_kernels(graph))
+        passes = np.bincount(self.part) / np.maximum(kernels, 1)
+        return np.asarray((passes >= LEAST_ROW)[self.part], np.bool_)
 
     def _mark_kernels(self, graph: RunGraph) -> Flags:
         """A mask of the calls that are the first of a part to launch their kernel."""
@@ -73,6 +81,38 @@ class LaunchRows:
         counts = Counter(parts)
         alike = np.array([counts[part] for part in parts], np.int64)
         return np.repeat(alike, [len(names) for names in kernels])
+
+    def keep_main_loop(self, graph: RunGraph) -> "LaunchRows":
+        """The rows without the launches that stand by chance beside a pass of a loop.
+
+        Where a row holds one pass, those of the network around it are in it, too: hooks that
+        measure gradients launch between the kernels of the backward pass. A sequence of LEAST_ROW
+        kernels that recurs in MAIN_PART as many rows as the most frequent one is the loop's.
+        """
+        is_single = ~self._mark_repeated(graph)
+        begins, rows = self._count_sequences(graph, is_single)
+        most = int(rows.max(initial=0))
+        if most < LEAST_ROW * graph.steps:
+            return self
+        edges = np.zeros(len(self.part) + 1, np.int64)
+        begins = begins[rows >= MAIN_PART * most]
+        edges[begins] += 1
+        edges[begins + LEAST_ROW] -= 1
+        kept = ~is_single | (np.cumsum(edges)[:-1] > 0)
+        return LaunchRows(self.calls[kept], self.part[kept])
+
+    def _count_sequences(self, graph: RunGraph, chosen: Flags) -> tuple[IntArray, IntArray]:
+        """Where sequences of LEAST_ROW kernels in one part begin, and in how many parts each of
+        them is; of the `chosen` parts.
+        """
+        begins = np.arange(max(len(self.part) - LEAST_ROW + 1, 0))
+        is_inside = self.part[begins] == self.part[begins + LEAST_ROW - 1]
+        begins = begins[is_inside & chosen[begins]]
+        places = begins[:, np.newaxis] + np.arange(LEAST_ROW)
+        kernels = self._find_kernels(graph)[places]
+        sequence = np.unique(kernels, axis=0, return_inverse=True)[1].ravel()
+        pairs = np.unique(np.stack((sequence, self.part[begins]), axis=1), axis=0)
+        return begins, np.asarray(np.bincount(pairs[:, 0])[sequence], np.int64)
 
     def list_short_pauses(self, graph: RunGraph, weights: Weights) -> IntArray:
         """The calls of rows after a pause that is shorter than other work takes, or than

@@ -61,7 +61,7 @@ def _find_rows(graph: RunGraph, is_batched: bool = True) -> tuple[Flags, LaunchR
     """The small kernels and fills that are in no loop with copies, and their rows."""
     in_loop = np.isin(graph.ops.call, find_copy_loops(graph).rows.calls)
     tiny = mark_tiny(graph, is_batched) & ~in_loop
-    return tiny, find_launch_rows(graph, tiny)
+    return tiny, find_launch_rows(graph, tiny).keep_main_loop(graph)
 
 
 @once_each
