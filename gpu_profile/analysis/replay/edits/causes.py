@@ -18,6 +18,11 @@ from gpu_profile.analysis.replay.edits.host_work import (
     remove_told_pauses,
 )
 from gpu_profile.analysis.replay.edits.kernels.small_grids import spread_small_grids
+from gpu_profile.analysis.replay.edits.loops.repeated_calls import (
+    call_once,
+    describe_repeated_calls,
+    find_repeated_calls,
+)
 from gpu_profile.analysis.replay.edits.loops.tiny_kernels import join_tiny_kernels
 from gpu_profile.analysis.replay.edits.moved_state import (
     describe_moved_state,
@@ -26,6 +31,8 @@ from gpu_profile.analysis.replay.edits.moved_state import (
 )
 from gpu_profile.analysis.replay.edits.offloaded_state import describe_state_work, skip_state_work
 from gpu_profile.analysis.replay.edits.waits import describe_waits, remove_waits
+from gpu_profile.analysis.replay.run.run_graph import RunGraph
+from gpu_profile.analysis.replay.weights import Weights
 
 PAGEABLE_COPIES = Change(
     "pageable copies",
@@ -48,13 +55,22 @@ LONE_PAUSES = Change(
 """Without copies: what loads data, compiles or is late works on nothing that came from the GPU."""
 TINY_LAUNCHES = join_tiny_kernels()
 SMALL_GRIDS = spread_small_grids()
+
+
+def _launch_less(graph: RunGraph, weights: Weights) -> Weights:
+    """Launch a CUDA graph, or call a model once that is called several times in a row."""
+    change = call_once if len(find_repeated_calls(graph)) else free_launches()
+    return change(graph, weights)
+
+
 LAUNCHES = Change(
     "launches",
-    free_launches(),
+    _launch_less,
     ("host_bound",),
     is_bound=True,
     core=free_host(),
     after=WAITS.text,
+    describe=describe_repeated_calls,
 )
 """A GPU that is always busy has gaps between its kernels, too: they are no cost of the host. A wait
 ends the capture of a CUDA graph, with an error."""
