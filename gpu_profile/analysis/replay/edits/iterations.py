@@ -19,6 +19,7 @@ from gpu_profile.analysis.replay.changes import (
     shorten,
     unblock_calls,
 )
+from gpu_profile.analysis.replay.edits.loops.read_loops import find_turn_copies
 from gpu_profile.analysis.replay.rank.rank_graph import NONE
 from gpu_profile.analysis.replay.run.run_graph import RunGraph
 from gpu_profile.analysis.replay.weights import Weights
@@ -43,10 +44,13 @@ DECODE_GAP = Change("host work between iterations", _go_on_at_once, ("decode_gap
 
 
 def _copy_at_once(graph: RunGraph, weights: Weights) -> Weights:
-    """Of the small copies to the GPU between two launches of kernels only the first is left."""
+    """Of the small copies to the GPU between two launches of kernels, and of those in the turns of
+    a loop, only the first is left.
+    """
     ops = graph.ops
     rows, group = _group_small_copies(graph)
-    rows = rows[~np.r_[True, group[1:] != group[:-1]][: len(rows)]]
+    in_turns = find_turn_copies(graph, rows)
+    rows = np.union1d(rows[~np.r_[True, group[1:] != group[:-1]][: len(rows)]], in_turns)
     calls = find_waits_behind(graph, ops.call[rows])
     weights = free_calls(graph, unblock_calls(graph, weights, calls), calls)
     weights = weights.with_work(rows, 0 * rows)

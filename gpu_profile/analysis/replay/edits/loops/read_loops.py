@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from gpu_profile.analysis.activity.activity import COMPUTE, SET
+from gpu_profile.analysis.activity.activity import COMPUTE, SET, SYNC_NAME
 from gpu_profile.analysis.arrays.types import Flags, IntArray
-from gpu_profile.analysis.replay.changes import free_calls
+from gpu_profile.analysis.replay.changes import free_calls, match_names
 from gpu_profile.analysis.replay.edits.loops.fused_kernels import fuse_kernels, measure_shares
 from gpu_profile.analysis.replay.edits.loops.launch_rows import mark_runs
 from gpu_profile.analysis.replay.rank.rank_graph import NONE
@@ -62,6 +62,18 @@ def fuse_write_loops(graph: RunGraph, weights: Weights, copies: IntArray) -> Wei
     The values come from the host, which has them before the loop begins, and a step may be a turn.
     """
     return _fuse_launches(graph, weights, _list_written(graph, copies))
+
+
+def find_turn_copies(graph: RunGraph, copies: IntArray) -> IntArray:
+    """Those of these copies to the GPU that a loop makes in each turn, but for its first one. What
+    waits for a copy is told with the waits.
+    """
+    waits = match_names(graph, SYNC_NAME)[graph.calls.name]
+    calls, thread = graph.ops.call[copies].astype(np.int64), graph.calls.thread
+    behind = np.minimum(calls + 1, len(waits) - 1)
+    free = copies[~(waits[behind] & (thread[behind] == thread[calls]))]
+    in_loop = np.isin(graph.ops.call[free], _list_written(graph, free))
+    return np.asarray(free[in_loop], np.int64)
 
 
 def describe_write_loops(graph: RunGraph, copies: IntArray) -> str:
