@@ -32,8 +32,9 @@ class Finding:
     than `ranks`. `includes`: kinds of findings on these ranks whose loss is this one. `at_most_ms`:
     the idle or exposed time of the cause in each step of an affected rank. `replayed_ms`: the step
     less the step replayed without the cause; None without a replay. `range_ms`: its least and its
-    most, where it is an estimate. `place`: where the recording shows it, filled in by `place` of
-    the rule.
+    most, where it is an estimate. `other_fix`: another fix and what that gains, where the recording
+    does not tell which one is possible. `place`: where the recording shows it, filled in by `place`
+    of the rule.
 
     Without steps (`per_step` is False) the time is of the whole recording, and texts say "in all"
     instead of "a step".
@@ -50,6 +51,7 @@ class Finding:
     per_step: bool = True
     replayed_ms: float | None = None
     range_ms: tuple[float, float] | None = None
+    other_fix: tuple[str, float] | None = None
     place: Place | None = None
 
     @property
@@ -75,6 +77,7 @@ class Finding:
             "cause": self.cause,
             "ms_per_step": None if self.replayed_ms is None else round(self.replayed_ms, 3),
             **self._describe_range(),
+            **self._describe_other_fix(),
             "evidence": list(self.evidence),
             "advice": self.advice,
             **self._describe_limit(),
@@ -84,6 +87,12 @@ class Finding:
         if self.range_ms is None:
             return {}
         return {"ms_per_step_range": [round(ms, 3) for ms in self.range_ms]}
+
+    def _describe_other_fix(self) -> dict[str, dict[str, object]]:
+        if self.other_fix is None:
+            return {}
+        fix, gain = self.other_fix
+        return {"other_fix": {"fix": fix, "ms_per_step": round(gain, 3)}}
 
     def _describe_limit(self) -> dict[str, float]:
         if not self.per_step:

@@ -105,6 +105,7 @@ class _Gains:
         if gain >= self._least_ms:
             finding = self._tell_more(self._tell_replayed(finding, replayed, gain), change)
             bounds = self._predict_range(finding, change, gain)
+            finding = self._tell_other_fix(finding, change)
             return replace(finding, replayed_ms=gain, range_ms=bounds)
         place = _find_place(finding, self._plan)
         return self._tell_later_gain(finding, gain, place) if 0 < place < MANY else None
@@ -113,6 +114,17 @@ class _Gains:
         """The finding with a line of what else its change takes away."""
         line = change.describe(self._replay.graph) if change.describe else ""
         return replace(finding, evidence=(*finding.evidence, line)) if line else finding
+
+    def _tell_other_fix(self, finding: Finding, change: Change) -> Finding:
+        """The finding with what another fix gains, if that is worth it."""
+        if change.other_fix is None:
+            return finding
+        fix, apply = change.other_fix
+        gain = self._predict(apply)
+        if gain < self._least_ms:
+            return finding
+        evidence = (*finding.evidence, f"{fix} gains {gain:.2f} ms a step")
+        return replace(finding, evidence=evidence, other_fix=(fix, gain))
 
     def find_turn(self, finding: Finding) -> int:
         """The place of the plan's item of a finding; before all for what the replayed steps lack

@@ -55,10 +55,13 @@ class Change:
     """Evidence of what else of the run goes, "" for nothing."""
     bounds: tuple[Apply, Apply] | None = None
     """The change at its least and at its most, where `apply` estimates how much it changes."""
+    other_fix: tuple[str, Apply] | None = None
+    """Another fix, a noun, and what it changes, where no recording tells which one is possible."""
 
     def __getstate__(self) -> dict[str, object]:
         """Pickle what is told of the change: its functions are closures."""
-        functions = {"apply": _refuse, "core": None, "describe": None, "bounds": None}
+        functions: dict[str, object] = {"apply": _refuse}
+        functions |= dict.fromkeys(("core", "describe", "bounds", "other_fix"))
         return {**self.__dict__, **functions}
 
 

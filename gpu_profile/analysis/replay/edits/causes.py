@@ -53,7 +53,10 @@ LONE_PAUSES = Change(
     "host pauses alone", remove_told_pauses, PAUSES.kinds, describe=describe_left_pauses
 )
 """Without copies: what loads data, compiles or is late works on nothing that came from the GPU."""
-TINY_LAUNCHES = join_tiny_kernels()
+TINY_LAUNCHES = replace(
+    join_tiny_kernels(),
+    other_fix=("a CUDA graph of all launches, also where passes need each other,", free_launches()),
+)
 SMALL_GRIDS = spread_small_grids()
 
 

@@ -224,6 +224,10 @@ def test_the_module_with_most_tiny_kernels_is_named(tmp_path: Path) -> None:
         findings = diagnose_reports(database).findings
     (tiny,) = [finding for finding in findings if finding.kind == "tiny_kernels"]
     assert "rank 0: 100 % of them in h.*.norm" in tiny.evidence
+    assert tiny.other_fix is not None
+    fix, gain = tiny.other_fix
+    assert tiny.as_json()["other_fix"] == {"fix": fix, "ms_per_step": round(gain, 3)}
+    assert f"{fix} gains {gain:.2f} ms a step" in tiny.evidence
 
 
 @pytest.mark.parametrize(("in_row", "is_found"), [(9, True), (4, False)])

@@ -18,9 +18,9 @@ and 8. What fuses the loop leaves the others."""
 
 HALF = 0.5
 MAIN_PART = 0.24
-"""Of loops whose rows have a pass or two each, what recurs in fewer rows than that part is not the
-loop's: hooks of an EfficientNet launch the same kernels in 111 rows of a step, its layers in 23 at
-most; a quarter of a GPT's matrices has one shape."""
+"""What recurs in fewer rows than that part is not the loop's, where rows have a pass or two each:
+hooks of an EfficientNet launch the same kernels in 111 rows of a step, its layers in 23 at most; a
+quarter of a GPT's matrices has one shape."""
 
 
 @dataclass(frozen=True, eq=False)
