@@ -29,6 +29,9 @@ _PATTERNS = {
     "elementwise": r"elementwise|pointwise|triton_poi|functor|dropout|gelu|silu|relu|act_and_mul"
     r"|rotary|rope|(?<!pre)fill|distribution_|tril|triu|fusion|unrolled|\bindex|gather|scatter",
 }
+_FOURIER = re.compile(r"\bDSE::\w+_fft|\bfft2d_[rc]2[rc]_|pointwise_mult_and_sum_complex")
+"""cuDNN's convolutions by Fourier transforms, which it may choose in fp32. cuFFT's own transforms are
+in no such namespace."""
 _CLASSES = tuple((name, re.compile(text, re.IGNORECASE)) for name, text in _PATTERNS.items())
 KERNEL_CLASSES = (
     *("GEMM", "attention", "norm", "elementwise", "reduction", "optimizer", "embedding"),
@@ -45,6 +48,8 @@ def classify_kernel(name: str) -> str:
     """
     if comm_kernel(name):
         return COMMUNICATION_CLASS
+    if _FOURIER.search(name):
+        return "GEMM"
     function, arguments = split_name(name)
     text = " ".join((function or name, *telling_words(arguments)))
     return next((kind for kind, pattern in _CLASSES if pattern.search(text)), OTHER_CLASS)

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from gpu_profile.analysis.activity.activity import COMPUTE, COPY, SYNC_NAME
+from gpu_profile.analysis.activity.activity import SYNC_NAME
 from gpu_profile.analysis.activity.comm.lanes import Arrivals, Collectives
 from gpu_profile.analysis.arrays.types import Flags, IntArray
 from gpu_profile.analysis.replay.contention import measure_contention
@@ -18,6 +18,7 @@ from gpu_profile.analysis.replay.run.run_graph import (
     RunGraph,
     join_columns,
 )
+from gpu_profile.analysis.replay.run.turns import Turns, end_turns, find_turns
 
 LATENCY_NS, LATENCY_QUANTILE = 1_500, 0.02
 """From the return of a launch to the start of its operation; the least that a recording shows."""
@@ -31,8 +32,6 @@ UNEXPLAINED_NS, ROOM_NS = 20_000, 6_000
 """A GPU takes 1 to 2 us between operations, up to some 20 us over an event. A longer wait is
 explained by an operation of another stream that ended at most ROOM_NS before."""
 
-_MULTIPROCESSORS = -2
-
 Rows = tuple[IntArray, IntArray, IntArray, Edge]
 
 
@@ -44,10 +43,12 @@ def join_graphs(
 ) -> RunGraph:
     """The graph of these ranks, which have the same number of steps."""
     columns, links = join_columns(graphs)
+    turns = find_turns(columns)
+    columns = end_turns(columns, turns)
     meetings = find_meetings(columns, collectives, arrivals, clock_error_ns)
     work, stretch = measure_contention(columns, len(graphs))
     meets = meetings.mark_members(len(columns.ops.start))
-    draft = _Draft(columns, links, meetings, meets)
+    draft = _Draft(columns, links, turns, meetings, meets)
     nodes, edges, time, delay = draft.finish()
     # Only delays that the other edges leave over tell which waits are unexplained: a second pass.
     if draft.add_rooms(nodes, edges, delay):
@@ -70,7 +71,9 @@ class _Draft:
     the starts of all operations, their ends, arrivals.
     """
 
-    def __init__(self, columns: Columns, links: Links, meetings: Meetings, meets: Flags) -> None:
+    def __init__(
+        self, columns: Columns, links: Links, turns: Turns, meetings: Meetings, meets: Flags
+    ) -> None:
         self._columns, self._meets = columns, meets
         calls, ops = columns.calls, columns.ops
         count, operations = len(calls.start), len(ops.start)
@@ -83,7 +86,7 @@ class _Draft:
         self._add_host()
         self._add_launches()
         self._add_streams()
-        self._add_turns()
+        self._add_turns(turns)
         self._add_links(links)
         self._add_collectives(meetings)
         self._add_messages(meetings.pairs)
@@ -140,30 +143,13 @@ class _Draft:
         lag = np.maximum(ops.start[behind] - ops.start[before], 0)
         self._add(Edge.STREAM, self._op_starts(before), self._op_starts(behind), lag)
 
-    def _add_turns(self) -> None:
-        """From the last operation of a stream's turn on an engine to the first of the next turn on
-        another stream for which there was no room before.
+    def _add_turns(self, turns: Turns) -> None:
+        """From the last operation of a stream's turn on an engine to the first of the next turn.
 
         Without it, operations that a wait kept apart would overlap when the wait is gone, each as
         fast as alone. Operations that overlap in the recording have no such edge.
         """
-        ops, rank, engine = self._columns.ops, self._columns.op_rank, _find_engines(self._columns)
-        used, room = _measure_room(self._columns)
-        chosen = np.flatnonzero(engine != NONE)
-        if not len(chosen):
-            return
-        order = chosen[np.lexsort((ops.start[chosen], engine[chosen], rank[chosen]))]
-        keys = np.stack((rank[order], engine[order], ops.stream[order]))
-        first = np.flatnonzero(np.r_[True, (keys[:, 1:] != keys[:, :-1]).any(axis=0)])
-        last, behind = order[np.r_[first[1:], len(order)] - 1], order[first]
-        total = np.r_[0, np.cumsum(np.maximum.reduceat(used[order], first))]
-        place = np.searchsorted(total, total[1:] - room[behind], "left") - 1
-        before = last[np.maximum(place, 0)]
-        takes_turns = (rank[before] == rank[behind]) & (engine[before] == engine[behind])
-        takes_turns &= (ops.stream[before] != ops.stream[behind]) & (place >= 0)
-        takes_turns &= ops.end[before] <= ops.start[behind]
-        source, target = before[takes_turns], behind[takes_turns]
-        self._add(Edge.ROOM, self._op_ends(source), self._op_starts(target))
+        self._add(Edge.ROOM, self._op_ends(turns.before), self._op_starts(turns.after))
 
     def _add_links(self, links: Links) -> None:
         calls, ops = self._columns.calls, self._columns.ops
@@ -251,29 +237,6 @@ class _Draft:
         delay = np.where(np.diff(first) > 0, time - latest, time)
         parts = np.split(number, self._base[1:])
         return Nodes(*parts), edges, time, delay
-
-
-def _find_engines(columns: Columns) -> IntArray:
-    """What each operation runs on: the multiprocessors, if its blocks are known, or what copies of
-    its direction go over (the direction's name); else NONE.
-    """
-    ops = columns.ops
-    is_known = (_count_multiprocessors(columns) > 0) & (ops.blocks > 0) & (ops.kind == COMPUTE)
-    engine = np.where(ops.kind == COPY, ops.name.astype(np.int64), NONE)
-    return np.where(is_known, _MULTIPROCESSORS, engine)
-
-
-def _measure_room(columns: Columns) -> tuple[IntArray, IntArray]:
-    """How much of its engine each operation takes, and how much there is: a block takes one of the
-    multiprocessors, a copy all of its direction.
-    """
-    room = np.where(columns.ops.kind == COMPUTE, _count_multiprocessors(columns), 1)
-    return np.minimum(np.maximum(columns.ops.blocks, 1), room), room
-
-
-def _count_multiprocessors(columns: Columns) -> IntArray:
-    counts = np.array([rank.multiprocessors for rank in columns.ranks], np.int64)
-    return np.asarray(counts[columns.op_rank], np.int64)
 
 
 def _find_own_cost(columns: Columns) -> IntArray:

@@ -1,0 +1,80 @@
+"""Operations of different streams that take turns on an engine of the GPU: on its multiprocessors,
+or on what copies of one direction go over.
+"""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from gpu_profile.analysis.activity.activity import COMPUTE, COPY
+from gpu_profile.analysis.arrays.types import IntArray
+from gpu_profile.analysis.replay.rank.rank_graph import NONE
+from gpu_profile.analysis.replay.run.run_graph import Columns
+
+MOST_TAIL, MOST_TAIL_NS = 0.05, 30_000
+"""A kernel begins when the last blocks of the one before it run, 12 to 17 us before the end of one
+of 2 to 3 ms: cuDNN's convolutions by Fourier transforms work on two streams so (H200)."""
+_MULTIPROCESSORS = -2
+
+
+@dataclass(frozen=True, eq=False)
+class Turns:
+    """Rows of operations: the last one of a stream's turn, and the first one of the next turn on
+    another stream for which there was no room `before`.
+    """
+
+    before: IntArray
+    after: IntArray
+
+
+def find_turns(columns: Columns) -> Turns:
+    """The turns that the recorded times show. Operations that overlap by more than a tail take
+    none.
+    """
+    ops, rank, engine = columns.ops, columns.op_rank, _find_engines(columns)
+    used, room = _measure_room(columns)
+    chosen = np.flatnonzero(engine != NONE)
+    if not len(chosen):
+        return Turns(chosen, chosen)
+    order = chosen[np.lexsort((ops.start[chosen], engine[chosen], rank[chosen]))]
+    keys = np.stack((rank[order], engine[order], ops.stream[order]))
+    first = np.flatnonzero(np.r_[True, (keys[:, 1:] != keys[:, :-1]).any(axis=0)])
+    last, after = order[np.r_[first[1:], len(order)] - 1], order[first]
+    total = np.r_[0, np.cumsum(np.maximum.reduceat(used[order], first))]
+    place = np.searchsorted(total, total[1:] - room[after], "left") - 1
+    before = last[np.maximum(place, 0)]
+    takes_turns = (rank[before] == rank[after]) & (engine[before] == engine[after])
+    takes_turns &= (ops.stream[before] != ops.stream[after]) & (place >= 0)
+    tail = np.minimum(MOST_TAIL * (ops.end[before] - ops.start[before]), MOST_TAIL_NS)
+    takes_turns &= ops.end[before] - tail <= ops.start[after]
+    return Turns(before[takes_turns], after[takes_turns])
+
+
+def end_turns(columns: Columns, turns: Turns) -> Columns:
+    """The columns, where each turn ends when the next one begins."""
+    end = columns.ops.end.copy()
+    np.minimum.at(end, turns.before, columns.ops.start[turns.after])
+    return replace(columns, ops=replace(columns.ops, end=end))
+
+
+def _find_engines(columns: Columns) -> IntArray:
+    """What each operation runs on: the multiprocessors, if its blocks are known, or what copies of
+    its direction go over (the direction's name); else NONE.
+    """
+    ops = columns.ops
+    is_known = (_count_multiprocessors(columns) > 0) & (ops.blocks > 0) & (ops.kind == COMPUTE)
+    engine = np.where(ops.kind == COPY, ops.name.astype(np.int64), NONE)
+    return np.where(is_known, _MULTIPROCESSORS, engine)
+
+
+def _measure_room(columns: Columns) -> tuple[IntArray, IntArray]:
+    """How much of its engine each operation takes, and how much there is: a block takes one of the
+    multiprocessors, a copy all of its direction.
+    """
+    room = np.where(columns.ops.kind == COMPUTE, _count_multiprocessors(columns), 1)
+    return np.minimum(np.maximum(columns.ops.blocks, 1), room), room
+
+
+def _count_multiprocessors(columns: Columns) -> IntArray:
+    counts = np.array([rank.multiprocessors for rank in columns.ranks], np.int64)
+    return np.asarray(counts[columns.op_rank], np.int64)
