@@ -22,6 +22,7 @@ from gpu_profile.analysis.findings.facts.rare_pauses import (
     PauseTimes,
     RareCauses,
     leave_out_rare,
+    lengthen_rare,
     measure_pauses,
 )
 from gpu_profile.analysis.findings.facts.rare_steps import measure_portions
@@ -77,6 +78,7 @@ def judge_run(
     pauses = _measure_pauses(views, replay, control_ms)
     usual_ms = control_ms if control_ratio else leave_out_rare(replay, control_ms, pauses)
     shadow = None if isinstance(replay, str) else find_shadow(replay, usual_ms, callback_ns)
+    pauses = lengthen_rare(pauses, shadow, usual_ms, control_ms)
     left_out = list_unfound(findings)
     plan = replay if isinstance(replay, str) else make_plan(replay, shadow, left_out=left_out)
     portions = {} if isinstance(replay, str) else measure_portions(RULES, by_kind, replay)

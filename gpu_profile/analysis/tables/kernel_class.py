@@ -30,8 +30,8 @@ _PATTERNS = {
     r"|rotary|rope|(?<!pre)fill|distribution_|tril|triu|fusion|unrolled|\bindex|gather|scatter",
 }
 _FOURIER = re.compile(r"\bDSE::\w+_fft|\bfft2d_[rc]2[rc]_|pointwise_mult_and_sum_complex")
-"""cuDNN's convolutions by Fourier transforms, which it may choose in fp32. cuFFT's own transforms are
-in no such namespace."""
+"""cuDNN's convolutions by Fourier transforms, which it may choose in fp32. cuFFT's own transforms
+are in no such namespace."""
 _CLASSES = tuple((name, re.compile(text, re.IGNORECASE)) for name, text in _PATTERNS.items())
 KERNEL_CLASSES = (
     *("GEMM", "attention", "norm", "elementwise", "reduction", "optimizer", "embedding"),

@@ -4,7 +4,7 @@ The replay takes 20 steps at most. They hold none of the checkpoints in each 50t
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -12,7 +12,9 @@ from gpu_profile.analysis.arrays.periods import FEWEST_TIMES
 from gpu_profile.analysis.findings.view import RankView
 from gpu_profile.analysis.replay.changes import LEAST_SHARE
 from gpu_profile.analysis.replay.run_replay import Replay
+from gpu_profile.analysis.replay.shadow.fits import ALIKE, MOST_LONGER
 from gpu_profile.analysis.replay.shadow.host_scale import FACTORS, scale_host
+from gpu_profile.analysis.replay.shadow.shadow import Shadow
 from gpu_profile.analysis.replay.step_times import SETTLING
 from gpu_profile.analysis.replay.weights import Weights
 
@@ -81,6 +83,24 @@ def leave_out_rare(
     fastest = scale_host(replay.graph, Weights.of(replay.graph), min(FACTORS))
     usual_ms = control_ms - missing
     return usual_ms if usual_ms >= replay.predict_step(fastest) else control_ms
+
+
+def lengthen_rare(
+    pauses: Mapping[int, PauseTimes], shadow: Shadow | None, usual_ms: float, control_ms: float
+) -> Mapping[int, PauseTimes]:
+    """The rare pauses of the control: what it takes beyond the replayed steps, which no host
+    explains, is theirs. `usual_ms`: the control of the replayed steps, by leave_out_rare().
+    """
+    if shadow is None or usual_ms == control_ms:
+        return pauses
+    surplus = usual_ms - shadow.step_ms - shadow.callback_ms
+    if surplus <= ALIKE * control_ms:
+        return pauses
+    longer = dict[int, PauseTimes]()
+    for rank, each in pauses.items():
+        more = min(surplus, (MOST_LONGER - 1) * each.missing_ms)
+        longer[rank] = replace(each, steady_ms=each.steady_ms + more)
+    return longer
 
 
 def measure_pauses(

@@ -88,6 +88,9 @@ def test_fp32_products_are_named_with_the_range_of_what_tensor_cores_gain(tmp_pa
         ("void cutlass::Kernel2<cutlass_80_simt_sgemm_128x256_8x4_nt_align1>(T1::Params)", True),
         ("sm80_xmma_gemm_f32f32_tf32f32_f32_tn_n_tilesize128x128x32_execute", False),
         ("nvjet_sm90_tst_128x256_64x4_1x2_h_bz_coopA_TNT", False),
+        ("void DSE::regular_fft_pad<(int)0, (int)1, (int)128, float, float, float2>(T9 *)", True),
+        ("void pointwise_mult_and_sum_complex<float2, (int)8, (int)4>(T1 *, T1 *)", True),
+        ("void regular_fft_factor<(unsigned int)128, unsigned int, float>(T9)", False),
         (
             "void gemmSN_TN_kernel<float, 128, 16, cublasGemvTensorStridedBatched<float const>>()",
             False,

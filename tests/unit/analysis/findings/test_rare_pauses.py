@@ -70,6 +70,22 @@ def test_a_control_of_the_replayed_steps_has_no_pause_that_they_lack(tmp_path: P
     assert first.cost_ms == pytest.approx(idle.cost_ms, rel=0.05)
 
 
+def test_a_longer_control_has_longer_rare_pauses(tmp_path: Path) -> None:
+    """As of files that a program writes in each 26th step, slower than when it was recorded: no
+    slower host explains a control that is some times as long as the replayed steps.
+    """
+    training = Training(ranks=1, steps=80, host_us=150, after=pause_in(30, 50, 70))
+    with Database.open(training.record().save(tmp_path / "run.sqlite")) as database:
+        parts = [collect_report_facts(database, Scope())]
+    recorded = judge_run(parts)
+    (idle,) = recorded.findings
+    assert isinstance(recorded.plan, Plan)
+    control_ms = recorded.plan.recorded_ms + 2 * idle.cost_ms
+    first = judge_run(parts, control_ms=control_ms).findings[0]
+    assert first.kind == "idle"
+    assert first.cost_ms == pytest.approx(2 * idle.cost_ms, rel=0.05)
+
+
 def test_a_pause_that_two_steps_have_is_in_no_control() -> None:
     assert PauseTimes(7.6, 0.0).missing_ms == 0
     assert PauseTimes(7.6, 0.0, often_ms=2.5).missing_ms == 7.6

@@ -41,6 +41,8 @@ SCALE = (VECTORIZED.format("AUnaryFunctor<float>", "(unsigned long)2"), 200)
 MULTIPLY = (VECTORIZED.format(MUL, "(unsigned long)3"), 300)
 CAST = (VECTORIZED.format("bfloat16_copy_kernel_cuda", "(unsigned long)2"), 150)
 TINY = (SCALE[0], 2)
+JAX = [("wrapped_subtract", 300), ("loop_multiply_fusion", 200), ("wrapped_sqrt", 200)]
+JITTED = [("loop_add_fusion", 300), ("loop_multiply_fusion", 200), ("wrapped_sqrt", 200)]
 ADD, SINE = ("cupy_add__float32_float32_float32", 300), ("cupy_sin__float32_float32", 200)
 SUM = (f"{NATIVE}reduce_kernel<512, 1, {NATIVE}ReduceOp<float, sum_functor<float>>>()", 150)
 TAIL = (SCALE, CAST, MULTIPLY, MULTIPLY)
@@ -65,6 +67,10 @@ CHAIN = (TANH, SCALE, EXP, MULTIPLY)
         ("cupy_multiply__float32_float_float32", Work(2, is_copy=False, elements=1)),
         ("cupy_where__bool_float32_float32_float32", Work(4, is_copy=False, elements=1)),
         ("cupy_copy__bool_uint8", Work(2, is_copy=True, elements=1)),
+        ("wrapped_subtract", Work(3, is_copy=False, elements=4)),
+        ("wrapped_exponential_2", Work(2, is_copy=False, elements=4)),
+        ("wrapped_convert", Work(2, is_copy=True, elements=4)),
+        ("loop_multiply_fusion_1", Work(2, is_copy=True, elements=4)),
         (SUM[0], Work(2, is_copy=True, elements=LINK)),
         (JOIN[0], Work(2, is_copy=True, elements=LINK)),
     ],
@@ -75,7 +81,14 @@ def test_a_name_tells_the_arrays_of_an_elementwise_kernel(name: str, work: Work)
 
 @pytest.mark.parametrize(
     "name",
-    [GEMM[0], "cupy_take", "triton_poi_fused_add_mul_0", "multi_tensor_apply_kernel"],
+    [
+        GEMM[0],
+        "cupy_take",
+        "wrapped_transpose",
+        "input_reduce_fusion",
+        "triton_poi_fused_add_mul_0",
+        "multi_tensor_apply_kernel",
+    ],
 )
 def test_other_kernels_are_no_members(name: str) -> None:
     assert find_work(name) is None
@@ -104,6 +117,7 @@ def find(
         ((GEMM, *CHAIN, GEMM), [[1, 2, 3, 4]]),
         ((TANH, SCALE, TINY, EXP, MULTIPLY), [[0, 1, 3, 4]]),
         ((SINE, ADD, SINE, ADD, ADD), [[0, 1, 2, 3, 4]]),
+        ((*JAX, ("wrapped_add", 300)), [[0, 1, 2, 3]]),
         ((*CHAIN, GEMM, *CHAIN, CAST), [[0, 1, 2, 3], [5, 6, 7, 8, 9]]),
         ((*CHAIN, *CHAIN, TINY, *CHAIN), [[0, 1, 2, 3], [4, 5, 6, 7], [9, 10, 11, 12]]),
         ((*CHAIN, *CHAIN), [[0, 1, 2, 3], [4, 5, 6, 7]]),
@@ -111,7 +125,7 @@ def find(
         ((SUM, TANH, SUM, SCALE, JOIN, EXP, SUM), [[1, 2, 3, 4, 5]]),
     ],
     ids=[
-        *("between products", "with a tiny one", "CuPy", "two layers", "passes of a loop"),
+        *("between products", "with a tiny one", "CuPy", "JAX", "two layers", "passes of a loop"),
         *("two passes", "a formula twice in another", "a norm"),
     ],
 )
@@ -130,6 +144,7 @@ def test_elementwise_kernels_that_follow_each_other_are_a_chain(
         (MULTIPLY,) * 12,
         (SCALE, MULTIPLY, EXP) * 4,
         [(name, 4) for name, _ in CHAIN],
+        (*JITTED, ("wrapped_add", 300)),
     ],
     ids=[
         "a product",
@@ -138,6 +153,7 @@ def test_elementwise_kernels_that_follow_each_other_are_a_chain(
         "a loop of one",
         "a loop of three",
         "tiny kernels",
+        "what XLA has fused",
     ],
 )
 def test_other_rows_are_no_chain(kernels: Kernels) -> None:

@@ -31,8 +31,8 @@ PART = 1 << 16  # operations of which the columns are in memory at a time, if st
 ADVICE = (
     "Compute each chain by one kernel, which keeps what lies between in registers: a function of "
     "the framework that does all of it (torch.nn.functional.gelu, mish, rms_norm, an optimizer "
-    "with fused=True), torch.compile of the function or module, cupy.fuse or "
-    "cupy.ElementwiseKernel, a kernel in Triton."
+    "with fused=True), torch.compile of the function or module, jax.jit, "
+    "cupy.fuse or cupy.ElementwiseKernel, a kernel in Triton."
 )
 
 
@@ -130,10 +130,11 @@ RULE = FindingRule(
         FindingRow(
             causes=("chains",),
             when=(
-                f"{LEAST_MEMBERS} elementwise kernels of PyTorch or CuPy or more, each of "
+                f"{LEAST_MEMBERS} elementwise kernels of PyTorch, CuPy or JAX or more, each of "
                 f"{LEAST_NS / 1e3:.0f} us or more, follow each other in a stream with about as "
                 "many elements and no other kernel between but sums and concatenations. Three of "
-                "them compute, as casts and copies alone are not a chain. Each pass of a loop over "
+                "them compute, as casts and copies alone are not a chain, nor is what XLA has "
+                "fused. Each pass of a loop over "
                 "tensors or time steps is a chain of its own, and one of three kernels or fewer is "
                 "none. The gain is an estimate: a fused kernel reads and writes two arrays at the "
                 "least, and at the most one for each operand that no kernel of the chain has "
