@@ -8,11 +8,9 @@ import numpy as np
 import pytest
 
 from gpu_profile.analysis.replay.edits.kernels.elementwise_chains import (
-    LINK,
-    Work,
     find_chains,
-    find_work,
 )
+from gpu_profile.analysis.replay.edits.kernels.elementwise_work import LINK, Work, find_work
 from gpu_profile.analysis.replay.edits.kernels.fused_chains import (
     describe_small_chains,
     fuse_chains,

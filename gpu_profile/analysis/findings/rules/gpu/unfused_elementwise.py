@@ -19,11 +19,10 @@ from gpu_profile.analysis.replay.edits.kernels.elementwise_chains import (
     LEAST_MEMBERS,
     LEAST_NS,
     Chains,
-    Work,
     find_chains,
-    find_work,
     join_chains,
 )
+from gpu_profile.analysis.replay.edits.kernels.elementwise_work import Work, find_work
 from gpu_profile.analysis.replay.edits.kernels.fused_chains import ESTIMATE, fuse_chains
 from gpu_profile.analysis.store.database import Database
 

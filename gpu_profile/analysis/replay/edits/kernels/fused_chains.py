@@ -18,8 +18,8 @@ from gpu_profile.analysis.replay.changes import (
 from gpu_profile.analysis.replay.edits.kernels.elementwise_chains import (
     Chains,
     find_chains,
-    find_work,
 )
+from gpu_profile.analysis.replay.edits.kernels.elementwise_work import find_work
 from gpu_profile.analysis.replay.run.run_graph import RunGraph
 from gpu_profile.analysis.replay.step_times import measure_steps
 from gpu_profile.analysis.replay.weights import Weights
