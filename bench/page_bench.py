@@ -17,11 +17,12 @@ call each, beside 660734b, which has no replay:
     3      5.12 (4.25)         6.06 (3.46)             622a57b0
     4      4.38 (3.63)         4.93 (3.15)             5ff1d4e0: 3.85 to 4.49 s in five turns
     5      4.66                4.05 (3.33)            eight ranks analysed at a time
+    6      4.78                3.78 (3.12)            21625778: 3.53 to 3.91 s in six turns
 
-So the page takes 5 s or less on four of five hosts. On host 5 diagnose takes 1.25 times as long as
-without a replay, 3.88 to 4.46 s in six turns, where the tree before it took 1.64 times as long. Its
-processes hold 1.39 GB together: eight ranks are loaded and analysed at a time. Before, four to five
-of them were analysed in 1.47 GB.
+So the page takes 5 s or less on five of six hosts. On the last two diagnose takes 1.25 and 1.21
+times as long as without a replay, where the tree before took 1.60 times as long. Its processes hold
+1.39 GB together: eight ranks are loaded and analysed at a time. Before, four to five of them were
+analysed in 1.47 GB.
 
 Where PYTHONDONTWRITEBYTECODE is set, the workers' server compiles 300 modules first: 0.9 s more.
 """
