@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Container, Mapping, Sequence
 
 _FORCE_AFTER = 3  # the stop signal that kills, see Stopper
+# An nsys that is a script has another name at first (`sh`, `unshare`), and a signal would end it.
+_BECOMES_NSYS_S = 1.0
 _LEFTOVER_S = 5.0
 STOPPING = tuple(
     getattr(signal, name)
@@ -153,13 +155,15 @@ class Child:
 
         nsys may not have started the program yet, and it waits for the program's own children.
         """
-        patience = time.monotonic() + self._grace_s / 3
+        begin = time.monotonic()
+        patience = begin + self._grace_s / 3
         signalled: set[int] = set()
         while process.returncode is None or not signalled:
             fresh = [program for program in list_profiled() if program.pid not in signalled]
             send(signum, fresh)
             signalled |= {program.pid for program in fresh}
-            if not signalled and not nsys_awaited(until=patience):
+            becomes_nsys = self._profiler and time.monotonic() < begin + _BECOMES_NSYS_S
+            if not signalled and not becomes_nsys and not nsys_awaited(until=patience):
                 with contextlib.suppress(ProcessLookupError):
                     process.send_signal(signum)
                 return
