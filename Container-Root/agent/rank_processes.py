@@ -158,10 +158,14 @@ class Child:
         begin = time.monotonic()
         patience = begin + self._grace_s / 3
         signalled: set[int] = set()
+        seen: set[int] = set()
         while process.returncode is None or not signalled:
-            fresh = [program for program in list_profiled() if program.pid not in signalled]
+            programs = list_profiled()
+            # nsys 2023.4 loses its agent where a program ends within some ms of its start.
+            fresh = [each for each in programs if each.pid in seen - signalled]
             send(signum, fresh)
             signalled |= {program.pid for program in fresh}
+            seen |= {program.pid for program in programs}
             becomes_nsys = self._profiler and time.monotonic() < begin + _BECOMES_NSYS_S
             if not signalled and not becomes_nsys and not nsys_awaited(until=patience):
                 with contextlib.suppress(ProcessLookupError):
