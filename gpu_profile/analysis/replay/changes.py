@@ -79,6 +79,12 @@ def match_copies(graph: RunGraph, copy_kind: int) -> Flags:
     return match_names(graph, re.compile(re.escape(COPY_NAMES[copy_kind])))[graph.ops.name]
 
 
+def match_small_copies(graph: RunGraph, copy_kind: int) -> Flags:
+    """A mask of the operations that a call copies in this direction, under STAGED_BYTES each."""
+    small = (graph.ops.bytes < STAGED_BYTES) & (graph.ops.call != NONE)
+    return np.asarray(choose_ops(graph) & small & match_copies(graph, copy_kind), np.bool_)
+
+
 def mark_launches(graph: RunGraph) -> Flags:
     """A mask of the calls that launch a kernel or a graph."""
     ops = graph.ops

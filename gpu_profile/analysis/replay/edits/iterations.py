@@ -5,22 +5,19 @@ import numpy as np
 from gpu_profile.analysis.activity.activity import (
     COPY_TO_DEVICE,
 )
-from gpu_profile.analysis.activity.idle.blocking_calls import STAGED_BYTES
 from gpu_profile.analysis.arrays.memo import once_each
 from gpu_profile.analysis.arrays.types import IntArray
 from gpu_profile.analysis.replay.changes import (
     Change,
     choose_calls,
-    choose_ops,
     find_waits_behind,
     free_calls,
     mark_launches,
-    match_copies,
+    match_small_copies,
     shorten,
     unblock_calls,
 )
 from gpu_profile.analysis.replay.edits.loops.read_loops import find_turn_copies
-from gpu_profile.analysis.replay.rank.rank_graph import NONE
 from gpu_profile.analysis.replay.run.run_graph import RunGraph
 from gpu_profile.analysis.replay.weights import Weights
 
@@ -62,8 +59,7 @@ def _copy_at_once(graph: RunGraph, weights: Weights) -> Weights:
 def _group_small_copies(graph: RunGraph) -> tuple[IntArray, IntArray]:
     """The small copies to the GPU, and how many launches of kernels came before each."""
     ops = graph.ops
-    to_device = match_copies(graph, COPY_TO_DEVICE) & (ops.bytes < STAGED_BYTES)
-    rows = np.flatnonzero(choose_ops(graph) & to_device & (ops.call != NONE))
+    rows = np.flatnonzero(match_small_copies(graph, COPY_TO_DEVICE))
     rows = rows[np.argsort(ops.call[rows], kind="stable")]
     launched = np.cumsum(mark_launches(graph), dtype=np.int64)
     return rows, launched[ops.call[rows]]

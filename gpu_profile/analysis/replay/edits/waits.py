@@ -10,7 +10,6 @@ from gpu_profile.analysis.activity.activity import (
     COPY_TO_HOST,
     SYNC_NAME,
 )
-from gpu_profile.analysis.activity.idle.blocking_calls import STAGED_BYTES
 from gpu_profile.analysis.arrays.types import Flags, IntArray
 from gpu_profile.analysis.replay.changes import (
     Apply,
@@ -18,8 +17,8 @@ from gpu_profile.analysis.replay.changes import (
     choose_ops,
     find_edges,
     find_staged_copies,
-    match_copies,
     match_names,
+    match_small_copies,
     scale_delays,
     shorten,
     unblock_calls,
@@ -89,8 +88,7 @@ def _find_awaited_copies(graph: RunGraph, waits: Flags, copy_kind: int) -> IntAr
     or the next one of its thread, as in .item().
     """
     ops, thread = graph.ops, graph.calls.thread
-    small = choose_ops(graph) & (ops.bytes < STAGED_BYTES) & (ops.call != NONE)
-    copies = np.flatnonzero(small & match_copies(graph, copy_kind))
+    copies = np.flatnonzero(match_small_copies(graph, copy_kind))
     call = ops.call[copies].astype(np.int64)
     behind = np.minimum(call + 1, len(thread) - 1)
     is_awaited = waits[call] | (waits[behind] & (thread[behind] == thread[call]))

@@ -7,14 +7,12 @@ from collections import Counter
 import numpy as np
 
 from gpu_profile.analysis.activity.activity import COPY_TO_DEVICE, COPY_TO_HOST
-from gpu_profile.analysis.activity.idle.blocking_calls import STAGED_BYTES
 from gpu_profile.analysis.arrays.memo import once_each
 from gpu_profile.analysis.arrays.types import Flags, IntArray
 from gpu_profile.analysis.replay.changes import (
-    choose_ops,
     free_calls,
     mark_launches,
-    match_copies,
+    match_small_copies,
 )
 from gpu_profile.analysis.replay.edits.loops.launch_rows import LEAST_ROW
 from gpu_profile.analysis.replay.rank.rank_graph import NONE
@@ -81,10 +79,8 @@ def _are_passes(graph: RunGraph, begin: IntArray, end: IntArray) -> bool:
 
 def _mark_small_copies(graph: RunGraph, copy_kind: int) -> Flags:
     """A mask of the calls that copy a little in this direction."""
-    ops = graph.ops
-    small = choose_ops(graph) & (ops.bytes < STAGED_BYTES) & (ops.call != NONE)
     marks = np.zeros(len(graph.calls.start), bool)
-    marks[ops.call[small & match_copies(graph, copy_kind)]] = True
+    marks[graph.ops.call[match_small_copies(graph, copy_kind)]] = True
     return marks
 
 
