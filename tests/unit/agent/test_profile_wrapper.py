@@ -1,10 +1,12 @@
 """profile.py as one rank: its report's name, nsys' words, exit codes, refusals."""
 
 import os
+import shlex
 import signal
 import subprocess
 import sys
 import tempfile
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -34,6 +36,24 @@ def test_one_report_and_the_words_untouched(wrapper: Wrapper) -> None:
     assert words[-8:] == [sys.executable, "-c", "pass", *hostile]
     assert words[3].startswith("--session-new=gpu-profile-rank0-")
     assert Path(words[4]).name == Path(sys.executable).name  # the process' name in the report
+
+
+@pytest.mark.further
+def test_an_early_stop_waits_until_a_script_has_become_nsys(wrapper: Wrapper) -> None:
+    """A signal would end the script in place of the program, and there would be no report."""
+    began, script = wrapper.directory / "began", wrapper.directory / "wrapped"
+    late = f"profile) echo >{shlex.quote(str(began))}; sleep 0.3 ;;"
+    script.write_text(
+        f'#!/bin/sh\ncase $1 in {late} esac\nexec {shlex.quote(str(wrapper.nsys))} "$@"\n'
+    )
+    script.chmod(0o755)
+    started = replace(wrapper, nsys=script).start("--", *python("import time; time.sleep(600)"))
+    while not began.exists():
+        assert started.poll() is None
+    started.send_signal(signal.SIGTERM)
+    said, _ = started.communicate(timeout=60)
+    assert started.returncode == 128 + signal.SIGTERM, said
+    assert wrapper.reports() == ["rank0.nsys-rep"], said
 
 
 def test_a_double_dash_behind_the_first_is_the_program_s(wrapper: Wrapper) -> None:
