@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from bench.causes.causes import CAUSES
+from bench.causes.causes import find_causes
 from bench.causes.turns import RECORDED_STEPS, WARM_STEPS
 from gpu_profile.analysis.findings.diagnose import judge_run
 from gpu_profile.analysis.findings.diagnosed_report import (
@@ -43,8 +43,12 @@ class Score:
     kinds: tuple[str, ...]
 
     @property
+    def causes(self) -> tuple[str, ...]:
+        return find_causes(self.name) or ()
+
+    @property
     def is_right(self) -> bool:
-        if self.predicted is None or self.kinds[0] not in CAUSES[self.name]:
+        if self.predicted is None or self.kinds[0] not in self.causes:
             return False
         error = abs(self.predicted - self.gain)
         return error <= STEP_ERROR * self.step and error <= GAIN_ERROR * self.gain
@@ -52,7 +56,7 @@ class Score:
     @property
     def is_host_bound(self) -> bool:
         """Whether its author expected launches to be the limit. Such programs are scored apart."""
-        return "host_bound" in CAUSES[self.name]
+        return "host_bound" in self.causes
 
     def to_row(self) -> str:
         predicted = "none" if self.predicted is None else f"{self.predicted:.2f}"
@@ -75,7 +79,7 @@ def score(folder: Path, *, has_control: bool = True) -> Score:
     diagnosis = judge_run([facts], control_ms=control_ms)
     gain = step - statistics.median(fixed)
     kinds = tuple(dict.fromkeys(finding.kind for finding in diagnosis.findings))
-    predicted = _predict(facts, diagnosis, CAUSES[folder.name], control_ms)
+    predicted = _predict(facts, diagnosis, find_causes(folder.name) or (), control_ms)
     predicted = None if predicted is None else parts * predicted
     return Score(folder.name, step, gain, (min(gains), max(gains)), predicted, kinds)
 
@@ -132,4 +136,4 @@ def list_folders(words: Sequence[str], mode: str = "planted") -> Iterator[Path]:
     for word in words:
         reports = (*Path(word).glob(f"{mode}.sqlite*"), *Path(word).glob(f"*/{mode}.sqlite*"))
         folders = (path.parent.resolve() for path in reports)
-        yield from sorted(folder for folder in folders if folder.name in CAUSES)
+        yield from sorted(folder for folder in folders if find_causes(folder.name) is not None)

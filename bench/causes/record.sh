@@ -51,10 +51,9 @@ record() {
 
 names=("$@")
 if ((${#names[@]} == 0)); then
-  for path in "$here"/programs/*; do
-    name=$(basename -- "${path%.*}")
-    [[ " parts turns lightning_or_pytorch __pycache__ " == *" $name "* ]] || names+=("$name")
-  done
+  while IFS= read -r path; do
+    names+=("$(basename -- "${path%.*}")")
+  done < <(grep -lE '^(#|//) causes: ' "$here"/programs/*.*)
 fi
 for name in "${names[@]}"; do
   mkdir -p -- "$out/$name"

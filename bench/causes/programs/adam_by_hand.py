@@ -1,5 +1,5 @@
 """Embeddings of users and items (matrix factorization), Adam written out; fix: a fused AdamW."""
-
+# causes: unfused_elementwise
 import torch
 from parts import DEVICE, use_gpu
 from turns import Turns

@@ -2,7 +2,7 @@
 
 The fix keeps the hashes of all ads on the GPU, computed when the ads were loaded.
 """
-
+# causes: idle
 import random
 import zlib
 

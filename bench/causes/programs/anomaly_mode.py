@@ -1,5 +1,5 @@
 """A GPT; the cause is autograd's search for anomalies, left on after a search for a NaN."""
-
+# causes: synchronization, host_bound
 import torch
 from parts import DEVICE, Gpt, draw_tokens, language_loss, update, use_gpu
 from turns import Turns

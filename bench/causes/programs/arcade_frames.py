@@ -2,7 +2,7 @@
 
 The fix copies the frames of all games at once, from the same kind of memory.
 """
-
+# causes: many_small_copies, synchronization, host_bound
 import numpy as np
 import torch
 from parts import DEVICE, use_gpu

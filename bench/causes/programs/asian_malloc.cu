@@ -1,4 +1,5 @@
 // Asian options by Monte Carlo; the cause allocates the paths of each option and frees them.
+// causes: allocation
 #include "turns.h"
 
 __device__ unsigned mix(unsigned x) {

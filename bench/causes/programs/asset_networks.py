@@ -2,7 +2,7 @@
 
 The fix has the weights of all networks in one tensor for each layer.
 """
-
+# causes: tiny_kernels, host_bound
 import torch
 from parts import DEVICE, update, use_gpu
 from torch import nn

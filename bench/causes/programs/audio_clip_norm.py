@@ -1,5 +1,5 @@
 """An audio transformer (transformers); the cause reads the norm of each gradient to clip them."""
-
+# causes: synchronization
 from collections.abc import Iterable
 
 import torch

@@ -1,5 +1,5 @@
 """ResNet-50 on images whose colours are changed on the GPU, operation by operation; fix: torch.compile."""
-
+# causes: unfused_elementwise
 import torch
 import torchvision
 from parts import DEVICE, image_loss, update, use_gpu

@@ -1,5 +1,5 @@
 """Beam search over a GPT; the cause keeps the beams in Python and asks for the words of each."""
-
+# causes: idle, synchronization
 import torch
 from parts import DEVICE, Gpt, use_gpu
 from turns import Turns

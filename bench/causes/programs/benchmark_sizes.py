@@ -2,7 +2,7 @@
 
 It tries the convolutions of each new size, and each 16th image has one. The fix leaves it off.
 """
-
+# causes: compile, idle
 import random
 
 import torch

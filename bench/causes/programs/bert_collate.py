@@ -1,5 +1,5 @@
 """BERT from transformers; the cause collates sentences in Python in the main process."""
-
+# causes: idle
 import random
 
 import torch

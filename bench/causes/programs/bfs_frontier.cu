@@ -1,4 +1,5 @@
 // Searches in breadth through a social network; the cause lists the people of the next level on the host.
+// causes: idle, pageable_copy
 #include "turns.h"
 
 constexpr int PEOPLE = 1 << 20, FRIENDS = 16, SEARCHES = 4, THREADS = 256;

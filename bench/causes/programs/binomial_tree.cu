@@ -1,4 +1,5 @@
 // American options by binomial trees; the cause launches a kernel for each level, the fix one for all.
+// causes: tiny_kernels, host_bound
 #include "turns.h"
 
 constexpr int LEVELS = 512, THREADS = 512;

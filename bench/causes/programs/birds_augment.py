@@ -2,7 +2,7 @@
 
 The fix turns, crops and colours the whole batch at once, with other numbers for each image.
 """
-
+# causes: tiny_kernels, host_bound
 import torch
 import torchvision
 from parts import DEVICE, image_loss, update, use_gpu

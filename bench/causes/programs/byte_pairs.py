@@ -2,7 +2,7 @@
 
 The fix keeps the tokens of words that came before.
 """
-
+# causes: idle, host_bound
 import random
 from collections import Counter
 from functools import lru_cache

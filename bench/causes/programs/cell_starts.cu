@@ -1,4 +1,5 @@
 // Particles of a plasma, sorted by cell; the cause adds up the counts of cells on the host.
+// causes: idle, pageable_copy
 #include "turns.h"
 
 constexpr int SIDE = 128, CELLS = SIDE * SIDE * SIDE, ROW = 1024, ROWS = CELLS / ROW;

@@ -2,7 +2,7 @@
 
 The fix reads the file into memory before the training.
 """
-
+# causes: idle
 import tempfile
 from pathlib import Path
 

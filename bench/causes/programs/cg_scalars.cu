@@ -1,4 +1,5 @@
 // Conjugate gradients for a Poisson equation; the cause reads both products of each iteration on the host.
+// causes: synchronization
 #include "turns.h"
 
 struct Factor {

@@ -1,5 +1,5 @@
 """A GPT; the cause writes a checkpoint in the loop at each fifth step."""
-
+# causes: idle, pageable_copy
 import io
 
 import torch

@@ -1,5 +1,5 @@
 """PointNet on point clouds; the cause picks the points of each class by a mask."""
-
+# causes: synchronization
 import torch
 from parts import DEVICE, update, use_gpu
 from torch import nn

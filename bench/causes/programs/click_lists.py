@@ -2,7 +2,7 @@
 
 The default collate function makes a tensor of each position of these lists. The fix has tensors.
 """
-
+# causes: idle
 import torch
 from parts import DEVICE, repeat, update, use_gpu
 from torch import nn

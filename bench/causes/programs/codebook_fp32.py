@@ -2,7 +2,7 @@
 
 The fix allows TF32.
 """
-
+# causes: no_tensor_cores
 import torch
 from parts import DEVICE, use_gpu
 from turns import Turns

@@ -2,7 +2,7 @@
 
 The fix copies two tensors, one of categories and one of numbers.
 """
-
+# causes: many_small_copies, synchronization
 import torch
 from parts import DEVICE, update, use_gpu
 from torch import nn

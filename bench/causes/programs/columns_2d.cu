@@ -1,4 +1,5 @@
 // Heat in a plate; the cause copies the plate's edge, a few columns of each row, to the host as it lies.
+// causes: low_bandwidth
 #include "turns.h"
 
 __global__ void relax(const float *old, float *next, int n) {

@@ -1,5 +1,5 @@
 """A compiled encoder in fp16; the cause asks in each layer whether a value is infinite."""
-
+# causes: synchronization, host_bound
 import os
 import tempfile
 

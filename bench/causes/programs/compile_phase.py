@@ -2,7 +2,7 @@
 
 torch.compile takes an int of a module for a constant, so each new phase is compiled.
 """
-
+# causes: compile
 import os
 import tempfile
 

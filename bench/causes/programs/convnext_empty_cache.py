@@ -1,5 +1,5 @@
 """ConvNeXt from torchvision; the cause empties the allocator's cache in each step."""
-
+# causes: allocation
 import torch
 import torchvision
 from parts import DEVICE, image_loss, update, use_gpu

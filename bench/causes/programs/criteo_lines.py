@@ -2,7 +2,7 @@
 
 The fix parses them once, before the training.
 """
-
+# causes: idle
 import math
 import random
 

@@ -1,4 +1,5 @@
 // A volume from the projections of a CT scanner; the cause makes an array and a texture for each of them.
+// causes: allocation
 #include "turns.h"
 
 constexpr int SIDE = 256, WIDTH = 512, HEIGHT = 512, ANGLES = 60, TAPS = 32, THREADS = 128;

@@ -2,7 +2,7 @@
 
 The fix saves it with `savez`.
 """
-
+# causes: idle
 import tempfile
 from pathlib import Path
 

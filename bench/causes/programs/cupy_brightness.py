@@ -1,5 +1,5 @@
 """Brightness temperatures of satellite scenes in CuPy, one array operation each; fix: `cupy.fuse`."""
-
+# causes: unfused_elementwise
 import cupy as cp
 from turns import Turns
 

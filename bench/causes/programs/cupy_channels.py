@@ -2,7 +2,7 @@
 
 The fix gives each channel 64 blocks. The cause lies inside of a kernel.
 """
-
+# causes: unused_gpu
 import cupy as cp
 from turns import Turns
 

@@ -2,7 +2,7 @@
 
 The fix has them in pinned memory, and goes on while they are copied.
 """
-
+# causes: pageable_copy
 import cupy as cp
 import cupyx
 import numpy as np

@@ -1,5 +1,5 @@
 """Tiles of a microscope aligned in CuPy; the cause is a cache of 16 plans for tiles of 32 sizes."""
-
+# causes: idle, host_bound
 import cupy as cp
 from cupy.fft.config import get_plan_cache
 from turns import Turns

@@ -1,5 +1,5 @@
 """Reaction and diffusion in CuPy; the cause writes the length of the time step into the kernel."""
-
+# causes: compile
 import random
 
 import cupy as cp

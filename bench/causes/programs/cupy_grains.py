@@ -2,7 +2,7 @@
 
 The fix counts and sums by label with `bincount`.
 """
-
+# causes: tiny_kernels, host_bound
 import cupy as cp
 from turns import Turns
 

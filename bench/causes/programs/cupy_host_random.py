@@ -1,5 +1,5 @@
 """Diffusing particles in CuPy; the cause draws their kicks with NumPy and copies them."""
-
+# causes: idle, pageable_copy
 import cupy as cp
 import numpy as np
 from turns import Turns

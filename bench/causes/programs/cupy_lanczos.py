@@ -2,7 +2,7 @@
 
 The fix leaves them on the GPU until all of them are needed.
 """
-
+# causes: synchronization
 import cupy as cp
 import numpy as np
 from turns import Turns

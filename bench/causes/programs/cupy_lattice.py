@@ -1,5 +1,5 @@
 """Flow in CuPy by a lattice Boltzmann method; the cause looks for the fastest cell with NumPy."""
-
+# causes: pageable_copy, idle
 import cupy as cp
 import numpy as np
 from turns import Turns

@@ -1,5 +1,5 @@
 """Volumes seen by ultrasound in CuPy; the cause filters the line of each sensor by itself, the fix all at once."""
-
+# causes: tiny_kernels, host_bound
 import cupy as cp
 import numpy as np
 from turns import Turns

@@ -1,5 +1,5 @@
 """A network of spiking neurons in CuPy, its moments launched from Python; the fix replays a CUDA graph."""
-
+# causes: host_bound, tiny_kernels
 import cupy as cp
 from turns import Turns
 

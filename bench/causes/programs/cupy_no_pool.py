@@ -1,5 +1,5 @@
 """Shallow water in CuPy; the cause turns the memory pool off, so each array is allocated anew."""
-
+# causes: allocation
 import cupy as cp
 from turns import Turns
 

@@ -2,7 +2,7 @@
 
 The fix draws them on the GPU.
 """
-
+# causes: idle, pageable_copy
 import cupy as cp
 import numpy as np
 from turns import Turns

@@ -1,5 +1,5 @@
 """Turbulence in CuPy by Fourier transforms; the cause gives free memory back in each step."""
-
+# causes: allocation
 import cupy as cp
 from turns import Turns
 

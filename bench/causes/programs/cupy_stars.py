@@ -2,7 +2,7 @@
 
 The fix labels them by cupyx and adds up their light on the GPU.
 """
-
+# causes: idle, pageable_copy
 import cupy as cp
 import numpy as np
 from cupyx.scipy import ndimage as gpu_images

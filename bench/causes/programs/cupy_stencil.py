@@ -1,5 +1,5 @@
 """A heat equation in CuPy; the cause reads the residual after each sweep."""
-
+# causes: synchronization
 import cupy
 from turns import Turns
 

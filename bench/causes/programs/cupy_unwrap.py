@@ -1,5 +1,5 @@
 """Holograms of cells brought into focus in CuPy; the cause unwraps their phase by NumPy, the fix by CuPy."""
-
+# causes: idle, pageable_copy
 import cupy as cp
 import numpy as np
 from turns import Turns

@@ -1,5 +1,5 @@
 """Waves on a membrane in CuPy, updated by slices of arrays; fix: one kernel for a time step."""
-
+# causes: unfused_elementwise
 import cupy as cp
 from turns import Turns
 

@@ -2,7 +2,7 @@
 
 The fix copies the batch as the loader pinned it and mixes its images on the GPU.
 """
-
+# causes: idle, pageable_copy
 import timm
 import torch
 from parts import DEVICE, update, use_gpu

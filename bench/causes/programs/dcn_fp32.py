@@ -1,5 +1,5 @@
 """A recommender with cross layers (DCN-v2) in fp32; the cause leaves its products off TF32."""
-
+# causes: no_tensor_cores
 import torch
 from parts import DEVICE, update, use_gpu
 from torch import nn

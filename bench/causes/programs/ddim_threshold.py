@@ -1,5 +1,5 @@
 """A diffusion sampler of pixels; the cause is a scheduler that keeps its samples on the CPU."""
-
+# causes: idle, pageable_copy
 import torch
 from parts import DEVICE, use_gpu
 from torch import nn

@@ -1,5 +1,5 @@
 """Decoding token by token; the cause launches each kernel from Python, the fix replays a graph."""
-
+# causes: host_bound, tiny_kernels
 import torch
 from parts import DEVICE, Gpt, use_gpu
 from turns import Turns

@@ -2,7 +2,7 @@
 
 The fix rounds the number of requests up to a multiple of 32.
 """
-
+# causes: capture, graph_miss, idle
 from collections import OrderedDict
 
 import torch

@@ -1,5 +1,5 @@
 """Decoding by a CUDA graph; the cause works on text in Python between two tokens."""
-
+# causes: idle
 import torch
 from parts import DEVICE, Gpt, use_gpu
 from turns import Turns

@@ -2,7 +2,7 @@
 
 The fix has twelve.
 """
-
+# causes: idle
 import io
 
 import numpy as np

@@ -2,7 +2,7 @@
 
 `torch.backends.cudnn.benchmark` is meant for one size. The fix leaves it off.
 """
-
+# causes: compile, idle
 import torch
 from parts import DEVICE, update, use_gpu
 from torch import nn

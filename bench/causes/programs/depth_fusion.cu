@@ -1,6 +1,7 @@
 // Depth images of a room fused into a grid of distances; the cause copies the pose of each to constant memory.
 //
 // The fix gives the pose to the kernel as an argument.
+// causes: many_small_copies, synchronization, host_bound
 #include "turns.h"
 
 constexpr int SIDE = 128, ROWS = 480, COLUMNS = 640, IMAGES = 16, FUSED = 800, THREADS = 256;

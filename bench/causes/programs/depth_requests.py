@@ -2,7 +2,7 @@
 
 The fix keeps the memory for the next one.
 """
-
+# causes: allocation
 import torch
 from parts import DEVICE, use_gpu
 from torch import nn

@@ -1,5 +1,5 @@
 """Detection of objects in images; the cause drops overlapping boxes with NumPy, image by image."""
-
+# causes: idle
 import numpy as np
 import torch
 import torchvision

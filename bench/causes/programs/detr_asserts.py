@@ -2,7 +2,7 @@
 
 The check reads a number from the GPU, as published code does. The fix checks once, on the host.
 """
-
+# causes: synchronization
 import torch
 from parts import DEVICE, use_gpu
 from torch import nn

@@ -1,4 +1,5 @@
 // A solver of many short kernels; the cause waits for the device after each of them.
+// causes: synchronization
 #include "turns.h"
 
 __global__ void relax(const float *old, float *next, int n) {

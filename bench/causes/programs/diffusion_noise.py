@@ -1,5 +1,5 @@
 """A diffusion U-Net in training; the cause draws noise and mixes it into images on the CPU."""
-
+# causes: idle, pageable_copy
 import torch
 from parts import DEVICE, update, use_gpu
 from torch import nn

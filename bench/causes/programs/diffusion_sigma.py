@@ -1,5 +1,5 @@
 """A diffusion sampler; the cause reads the noise level from the GPU before each of its calls."""
-
+# causes: synchronization
 import torch
 from parts import DEVICE, use_gpu
 from torch import nn

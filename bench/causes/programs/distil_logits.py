@@ -2,7 +2,7 @@
 
 The fix keeps them in pinned memory and copies them without waiting.
 """
-
+# causes: pageable_copy
 import torch
 from parts import DEVICE, Gpt, update, use_gpu
 from torch import nn

@@ -2,7 +2,7 @@
 
 The fix runs it in bfloat16, as the student.
 """
-
+# causes: no_tensor_cores
 import timm
 import torch
 from parts import DEVICE, update, use_gpu

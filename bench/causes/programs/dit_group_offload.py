@@ -3,7 +3,7 @@
 The cause copies a block in the stream that computes. The fix copies the next block in a stream of
 its own meanwhile, as `use_stream=True` of diffusers does.
 """
-
+# causes: exposed_copy
 import torch
 from parts import DEVICE, use_gpu
 from torch import nn

@@ -2,7 +2,7 @@
 
 The fix compares them in bf16.
 """
-
+# causes: no_tensor_cores
 import torch
 from parts import DEVICE, use_gpu
 from torch import nn

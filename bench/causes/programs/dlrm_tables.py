@@ -1,5 +1,5 @@
 """A DLRM of many columns; the cause gives each column a table and looks them up one by one."""
-
+# causes: tiny_kernels, host_bound
 import torch
 from parts import DEVICE, update, use_gpu
 from torch import nn

@@ -2,7 +2,7 @@
 
 The fix leaves it there.
 """
-
+# causes: pageable_copy
 import torch
 from parts import DEVICE, use_gpu
 from torch import nn

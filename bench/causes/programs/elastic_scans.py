@@ -2,7 +2,7 @@
 
 The fix bends the batch on the GPU.
 """
-
+# causes: idle
 import numpy as np
 import torch
 from parts import DEVICE, update, use_gpu

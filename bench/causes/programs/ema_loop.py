@@ -1,5 +1,5 @@
 """ResNet-101 with a moving average of its weights; the cause updates it tensor by tensor."""
-
+# causes: tiny_kernels, host_bound
 import torch
 import torchvision
 from parts import DEVICE, image_loss, update, use_gpu

@@ -1,5 +1,5 @@
 """A transformer; the cause keeps an average of its weights on the CPU, the fix on the GPU."""
-
+# causes: idle, pageable_copy
 import torch
 from parts import DEVICE, Gpt, draw_tokens, language_loss, update, use_gpu
 from turns import Turns

@@ -2,7 +2,7 @@
 
 The fix sends the same numbers as base64 of their bytes.
 """
-
+# causes: idle
 import base64
 import json
 

@@ -1,5 +1,5 @@
 """Faces found and recognized (torchvision, timm); the cause reads each edge of a box by itself."""
-
+# causes: synchronization
 import timm
 import torch
 import torchvision

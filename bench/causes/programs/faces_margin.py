@@ -2,7 +2,7 @@
 
 The network before it computes in bf16. The fix allows TF32.
 """
-
+# causes: no_tensor_cores
 import timm
 import torch
 from parts import DEVICE, update, use_gpu

@@ -2,7 +2,7 @@
 
 `repeat_interleave` then asks the GPU. The fix passes `output_size`, which the loader knows.
 """
-
+# causes: synchronization
 import torch
 from parts import DEVICE, update, use_gpu
 from torch import nn

@@ -1,4 +1,5 @@
 // Fields seen by a satellite, band by band; the cause copies and filters all tiles in one stream, the fix in four.
+// causes: exposed_copy
 #include "turns.h"
 
 const int side = 2048, bands = 4, tiles = 12, streams = 4, radius = 7;

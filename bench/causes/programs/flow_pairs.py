@@ -2,7 +2,7 @@
 
 The fix pairs them in the workers of the loader.
 """
-
+# causes: idle, synchronization
 from collections.abc import Iterator
 
 import torch

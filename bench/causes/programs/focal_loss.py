@@ -1,5 +1,5 @@
 """A detector's head with the focal loss of each box and class written out; fix: torch.compile."""
-
+# causes: unfused_elementwise
 import torch
 from parts import DEVICE, update, use_gpu
 from torch import nn

@@ -1,4 +1,5 @@
 // Video frames that a filter smooths; the cause pins and unpins the buffer of each frame.
+// causes: allocation
 #include "turns.h"
 
 __global__ void smooth(const uchar4 *in, uchar4 *out, int width, int height) {

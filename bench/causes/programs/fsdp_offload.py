@@ -1,5 +1,5 @@
 """A GPT under FSDP2, its weights kept on the CPU; the cause leaves that memory pageable."""
-
+# causes: pageable_copy
 import torch
 from parts import Gpt, draw_tokens, use_gpu
 from torch import distributed, nn

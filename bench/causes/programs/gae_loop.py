@@ -1,5 +1,5 @@
 """PPO on simulated robots; the cause adds up advantages time by time, in small kernels."""
-
+# causes: tiny_kernels, host_bound
 import torch
 from parts import DEVICE, update, use_gpu
 from torch import nn

@@ -1,5 +1,5 @@
 """Topics of papers by attention over citations, launched from Python; the fix replays a graph."""
-
+# causes: host_bound, tiny_kernels
 import torch
 from parts import DEVICE, run_eager_or_graph, update, use_gpu
 from torch import nn

@@ -1,5 +1,5 @@
 """A GPT beside a large heap of Python objects; the cause collects garbage in each step."""
-
+# causes: idle
 import gc
 
 import torch

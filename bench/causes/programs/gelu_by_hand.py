@@ -1,5 +1,5 @@
 """A GPT whose GELU is written out, as GPT-2's was; fix: `nn.GELU(approximate="tanh")`."""
-
+# causes: unfused_elementwise
 import math
 
 import torch

@@ -1,5 +1,5 @@
 """Generation by transformers; the cause forbids repeated words in Python between tokens."""
-
+# causes: idle, synchronization
 import torch
 from parts import DEVICE, use_gpu
 from transformers import GPT2Config, GPT2LMHeadModel

@@ -2,7 +2,7 @@
 
 It is that of generalized distillation, as TRL writes it. The fix is torch.compile of that function.
 """
-
+# causes: unfused_elementwise
 import copy
 import math
 from typing import Any

@@ -1,5 +1,5 @@
 """A graph network; the cause norms its edges by degrees that NumPy counts anew in each step."""
-
+# causes: idle, pageable_copy
 import numpy as np
 import torch
 from parts import DEVICE, update, use_gpu

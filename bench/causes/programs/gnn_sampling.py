@@ -1,5 +1,5 @@
 """A graph network; the cause samples neighbours in Python before each step."""
-
+# causes: idle
 import random
 
 import torch

@@ -2,7 +2,7 @@
 
 Its sizes are read from the GPU. The fix finds the places of the atoms once, on the CPU.
 """
-
+# causes: synchronization
 import torch
 from parts import DEVICE, use_gpu
 from torch import nn

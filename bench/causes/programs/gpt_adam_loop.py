@@ -1,5 +1,5 @@
 """A GPT of many small layers; the cause is an optimizer that updates tensor by tensor."""
-
+# causes: tiny_kernels, host_bound
 import torch
 from parts import DEVICE, Gpt, draw_tokens, language_loss, update, use_gpu
 from turns import Turns

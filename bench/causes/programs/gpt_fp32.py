@@ -1,5 +1,5 @@
 """A GPT in fp32; the cause leaves its matrix products to units other than tensor cores."""
-
+# causes: no_tensor_cores
 import torch
 from parts import DEVICE, Gpt, draw_tokens, update, use_gpu
 from torch import nn

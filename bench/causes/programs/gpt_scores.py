@@ -2,7 +2,7 @@
 
 The fix calls scaled_dot_product_attention, whose kernel keeps them on the chip.
 """
-
+# causes: unfused_attention
 import torch
 from parts import DEVICE, Block, Gpt, draw_tokens, language_loss, update, use_gpu
 from torch import nn

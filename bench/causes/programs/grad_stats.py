@@ -2,7 +2,7 @@
 
 The fix measures all gradients at once.
 """
-
+# causes: tiny_kernels, host_bound
 import timm
 import torch
 from parts import DEVICE, image_loss, update, use_gpu

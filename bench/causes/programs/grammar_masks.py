@@ -2,7 +2,7 @@
 
 Each token is a CUDA graph's. The fix keeps the grammar's states and the words of each on the GPU.
 """
-
+# causes: idle, synchronization
 import random
 
 import torch

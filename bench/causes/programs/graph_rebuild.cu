@@ -1,4 +1,5 @@
 // Heat in a chip under a load that changes; the cause captures and instantiates a CUDA graph in each step.
+// causes: idle, host_bound
 #include "turns.h"
 
 constexpr int SIDE = 512, CELLS = SIDE * SIDE, SWEEPS = 3000;

@@ -1,5 +1,5 @@
 """The next item of a session (GRU4Rec); the cause goes through clicks by a cell in Python, the fix by `nn.GRU`."""
-
+# causes: tiny_kernels, host_bound
 import torch
 from parts import DEVICE, update, use_gpu
 from torch import nn

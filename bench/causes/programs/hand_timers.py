@@ -1,5 +1,5 @@
 """A transformer; the cause times each sublayer by hand, with waits for the GPU around it."""
-
+# causes: synchronization
 import contextlib
 import time
 from collections import defaultdict

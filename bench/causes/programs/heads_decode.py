@@ -2,7 +2,7 @@
 
 The fix has 32 for each head, and joins their parts.
 """
-
+# causes: unused_gpu
 import torch
 import triton
 import triton.language as tl

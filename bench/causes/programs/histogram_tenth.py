@@ -1,5 +1,5 @@
 """A segmentation network; the cause counts weights with NumPy in each tenth step."""
-
+# causes: idle, pageable_copy
 import numpy as np
 import torch
 import torchvision

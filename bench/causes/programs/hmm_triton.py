@@ -2,7 +2,7 @@
 
 The fix goes over the letters inside of one kernel.
 """
-
+# causes: tiny_kernels, host_bound
 import torch
 import triton
 import triton.language as tl

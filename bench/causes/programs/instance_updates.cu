@@ -1,4 +1,5 @@
 // A renderer of moving balls; the cause copies the place of each ball to the GPU by a copy of its own.
+// causes: many_small_copies, synchronization
 #include "turns.h"
 
 constexpr int BALLS = 400, WIDTH = 1920, HEIGHT = 1080, BOUNCES = 2;

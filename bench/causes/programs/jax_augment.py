@@ -2,7 +2,7 @@
 
 The fix compiles the same change for a batch, with vmap.
 """
-
+# causes: tiny_kernels, host_bound
 import jax
 import jax.numpy as jnp
 from turns import Turns

@@ -1,5 +1,5 @@
 """A simulation in JAX; the cause asks NumPy for a table's values by a callback in each step."""
-
+# causes: idle
 import jax
 import jax.numpy as jnp
 import numpy as np

@@ -2,7 +2,7 @@
 
 So each call copies it to the GPU. The fix puts it there once.
 """
-
+# causes: idle, pageable_copy, exposed_copy
 import functools
 
 import jax

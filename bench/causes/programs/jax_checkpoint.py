@@ -2,7 +2,7 @@
 
 The fix writes them in a thread.
 """
-
+# causes: idle, pageable_copy
 import pickle
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path

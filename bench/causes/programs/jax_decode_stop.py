@@ -2,7 +2,7 @@
 
 It calls a compiled pass for each word. The fix writes 16 words in one compiled scan, then asks.
 """
-
+# causes: host_bound, synchronization, idle
 from functools import partial
 
 import jax

@@ -1,5 +1,5 @@
 """Texts written by a transformer in JAX; the cause draws the next words outside of jit, operation by operation."""
-
+# causes: host_bound, tiny_kernels
 import functools
 
 import jax

@@ -1,5 +1,5 @@
 """A JAX MLP; the cause fetches its activations to the host at each step."""
-
+# causes: idle, pageable_copy
 import jax
 import jax.numpy as jnp
 import numpy as np

@@ -2,7 +2,7 @@
 
 The fix measures all calls of a part together.
 """
-
+# causes: synchronization, idle
 import time
 
 import jax

@@ -2,7 +2,7 @@
 
 Its size is a new one each time, so JAX compiles again. The fix pads it to the size of the others.
 """
-
+# causes: compile
 from functools import partial
 from typing import Any
 

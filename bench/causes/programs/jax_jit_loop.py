@@ -2,7 +2,7 @@
 
 `jax.jit` of a new lambda compiles again. The fix compiles one function before the loop.
 """
-
+# causes: compile
 from typing import Any
 
 import jax

@@ -2,7 +2,7 @@
 
 So that part, which prepares the images, is compiled anew. The fix compiles it once.
 """
-
+# causes: compile
 import jax
 import jax.numpy as jnp
 import numpy as np

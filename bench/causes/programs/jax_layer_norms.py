@@ -2,7 +2,7 @@
 
 The fix reads them all at once, and in each 20th step.
 """
-
+# causes: synchronization, idle, host_bound
 import jax
 import jax.numpy as jnp
 import numpy as np

@@ -1,5 +1,5 @@
 """Pictures of a galaxy behind a cluster that bends its light, in JAX; the cause is formulas without `jax.jit`."""
-
+# causes: unfused_elementwise
 import jax
 import jax.numpy as jnp
 import numpy as np

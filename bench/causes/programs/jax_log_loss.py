@@ -2,7 +2,7 @@
 
 NumPy cuts and flips the images of a batch.
 """
-
+# causes: synchronization, idle
 import jax
 import jax.numpy as jnp
 import numpy as np

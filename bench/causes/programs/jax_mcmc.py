@@ -1,5 +1,5 @@
 """Hamiltonian Monte Carlo in JAX; the cause decides in Python whether a proposal is accepted."""
-
+# causes: synchronization, idle
 import math
 import random
 

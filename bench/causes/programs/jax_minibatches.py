@@ -2,7 +2,7 @@
 
 The fix goes over the parts inside of one compiled function.
 """
-
+# causes: host_bound, tiny_kernels
 import jax
 import jax.numpy as jnp
 import numpy as np

@@ -1,5 +1,5 @@
 """Cells found in frames of a microscope in JAX; the cause scales frames by NumPy between two networks, the fix by JAX."""
-
+# causes: idle, pageable_copy
 import functools
 
 import jax

@@ -1,5 +1,5 @@
 """A JAX transformer in fp32; the cause asks for the highest precision of its products."""
-
+# causes: no_tensor_cores
 from functools import partial
 
 import jax

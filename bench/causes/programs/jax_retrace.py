@@ -1,5 +1,5 @@
 """A JAX transformer layer in training; the cause gives each eighth batch a length of its own."""
-
+# causes: compile
 import os
 
 # A compilation is long enough without a search for the fastest kernels.

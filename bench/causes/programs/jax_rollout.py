@@ -2,7 +2,7 @@
 
 The fix compiles all times as one `lax.scan`.
 """
-
+# causes: tiny_kernels, host_bound
 import jax
 import jax.numpy as jnp
 from turns import Turns

@@ -1,5 +1,5 @@
 """A network in JAX; the cause makes the learning rate of each eighth step a constant of its code."""
-
+# causes: compile
 from functools import partial
 
 import jax

@@ -2,7 +2,7 @@
 
 The fix filters them in the compiled step.
 """
-
+# causes: idle
 import jax
 import jax.numpy as jnp
 import numpy as np

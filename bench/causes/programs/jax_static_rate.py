@@ -2,7 +2,7 @@
 
 The rate becomes smaller in each eighth step.
 """
-
+# causes: compile
 import os
 
 # A compilation is long enough without a search for the fastest kernels. Triton's products are slow

@@ -1,5 +1,5 @@
 """A JAX convolutional network; the cause updates its weights outside of jit, array by array."""
-
+# causes: tiny_kernels, host_bound
 import jax
 import jax.numpy as jnp
 from turns import Turns

@@ -2,7 +2,7 @@
 
 The fix has eight workers.
 """
-
+# causes: idle
 import tempfile
 from pathlib import Path
 from typing import Any

@@ -1,5 +1,5 @@
 """A Kalman filter over many series; the cause is a factorization that asks for its errors each time."""
-
+# causes: synchronization
 import torch
 from parts import DEVICE, use_gpu
 from turns import Turns

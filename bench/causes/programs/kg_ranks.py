@@ -2,7 +2,7 @@
 
 The fix masks those of all questions at once, by indices that were made with the questions.
 """
-
+# causes: synchronization, host_bound
 import random
 from dataclasses import dataclass
 

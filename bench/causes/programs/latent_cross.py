@@ -2,7 +2,7 @@
 
 The fix calls scaled_dot_product_attention.
 """
-
+# causes: unfused_attention
 import torch
 from parts import DEVICE, use_gpu
 from torch import nn

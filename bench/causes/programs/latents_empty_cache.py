@@ -2,7 +2,7 @@
 
 A step is one batch of images: a few passes of the network that takes noise away, then the decoder.
 """
-
+# causes: allocation
 import torch
 from parts import DEVICE, use_gpu
 from torch import nn

@@ -1,4 +1,5 @@
 // Ligands docked to a protein in four streams; the cause allocates the poses of each ligand and frees them.
+// causes: allocation
 #include "turns.h"
 
 constexpr int LIGANDS = 16, POSES = 1 << 15, ATOMS = 40, PROTEIN = 512, STREAMS = 4, THREADS = 256;

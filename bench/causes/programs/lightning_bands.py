@@ -2,7 +2,7 @@
 
 The fix copies the sensor's 16-bit numbers and scales them on the GPU.
 """
-
+# causes: idle, pageable_copy
 import lightning_or_pytorch as lightning
 import numpy as np
 import torch

@@ -2,7 +2,7 @@
 
 The fix counts those of each 20th batch.
 """
-
+# causes: idle, synchronization
 import lightning_or_pytorch as lightning
 import torch
 from parts import use_gpu

@@ -2,7 +2,7 @@
 
 It collects garbage, beside a list of texts in memory, and empties the allocator's cache.
 """
-
+# causes: idle, allocation
 import gc
 
 import lightning_or_pytorch as lightning

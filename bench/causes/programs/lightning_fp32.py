@@ -1,5 +1,5 @@
 """Lightning on clips of video; the cause keeps its 3-D convolutions off the tensor cores."""
-
+# causes: no_tensor_cores
 import lightning_or_pytorch as lightning
 import torch
 import torchvision

@@ -2,7 +2,7 @@
 
 They are written to a file in each tenth step. The fix counts on the GPU, and copies the counts.
 """
-
+# causes: idle, pageable_copy
 import json
 
 import lightning_or_pytorch as lightning

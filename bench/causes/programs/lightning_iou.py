@@ -2,7 +2,7 @@
 
 The fix keeps the same counts on the GPU.
 """
-
+# causes: synchronization
 import lightning_or_pytorch as lightning
 import torch
 from parts import use_gpu

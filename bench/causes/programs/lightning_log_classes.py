@@ -2,7 +2,7 @@
 
 The fix logs them in each 20th step.
 """
-
+# causes: host_bound, idle
 import lightning_or_pytorch as lightning
 import torch
 from parts import use_gpu

@@ -1,5 +1,5 @@
 """A Lightning module; the cause computes a metric on the CPU for each batch."""
-
+# causes: idle, synchronization
 import lightning_or_pytorch as lightning
 import torch
 import torchvision

@@ -1,5 +1,5 @@
 """A Lightning module; the cause keeps the norm of each gradient as a number of Python."""
-
+# causes: synchronization
 import lightning_or_pytorch as lightning
 import torch
 import torchvision

@@ -3,7 +3,7 @@
 For each sample and each order of its speakers it computes the loss of each of them. The fix
 computes the loss of each pair of a voice and a speaker once, for all samples together.
 """
-
+# causes: tiny_kernels, host_bound
 import itertools
 
 import lightning_or_pytorch as lightning

@@ -2,7 +2,7 @@
 
 The fix saves one in 16 steps.
 """
-
+# causes: idle
 import tempfile
 
 import lightning_or_pytorch as lightning

@@ -2,7 +2,7 @@
 
 The fix sorts the phrases of each text on the GPU.
 """
-
+# causes: idle, synchronization
 import lightning_or_pytorch as lightning
 import torch
 from parts import Gpt, use_gpu

@@ -2,7 +2,7 @@
 
 Each voice gets the echo of a room by SciPy. The fix lets eight workers do that.
 """
-
+# causes: idle
 from collections.abc import Iterator
 from typing import Any
 

@@ -3,7 +3,7 @@
 The cause is the precision of matrix products as by default; the fix is Lightning's hint:
 `torch.set_float32_matmul_precision("high")`.
 """
-
+# causes: no_tensor_cores
 import lightning_or_pytorch as lightning
 import torch
 from parts import use_gpu

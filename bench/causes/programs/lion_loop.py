@@ -2,7 +2,7 @@
 
 The fix does each operation for all tensors at once (`_foreach`).
 """
-
+# causes: tiny_kernels, host_bound
 from collections.abc import Iterable
 
 import timm

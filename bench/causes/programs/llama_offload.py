@@ -1,5 +1,5 @@
 """A Llama (transformers), activations kept on the CPU; the cause leaves that memory pageable."""
-
+# causes: pageable_copy
 import torch
 from parts import DEVICE, update, use_gpu
 from torch import nn

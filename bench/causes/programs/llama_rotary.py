@@ -1,5 +1,5 @@
 """A Llama in bfloat16, RMSNorm and rotary positions written out; fix: F.rms_norm and torch.compile."""
-
+# causes: unfused_elementwise
 import torch
 from parts import DEVICE, draw_tokens, update, use_gpu
 from torch import nn

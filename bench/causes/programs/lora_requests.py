@@ -1,5 +1,5 @@
 """A server of requests with an adapter each; the cause applies the adapters request by request."""
-
+# causes: tiny_kernels, host_bound
 import torch
 from parts import DEVICE, use_gpu
 from torch import nn

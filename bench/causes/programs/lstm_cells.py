@@ -1,5 +1,5 @@
 """A sequence model; the cause launches its cells from Python, the fix replays them as a graph."""
-
+# causes: host_bound, tiny_kernels
 import torch
 from parts import DEVICE, update, use_gpu
 from torch import nn

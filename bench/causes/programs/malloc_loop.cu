@@ -1,4 +1,5 @@
 // Particles in a field; the cause allocates and frees the force buffers in each step.
+// causes: allocation
 #include "turns.h"
 
 __global__ void forces(const float *x, float *f, int n) {

@@ -1,5 +1,5 @@
 """A state space network (as Mamba-2); the cause goes through its states time by time in Python."""
-
+# causes: tiny_kernels, host_bound
 import torch
 from parts import DEVICE, use_gpu
 from torch import nn

@@ -2,7 +2,7 @@
 
 A step has 30 moves with one list of neighbours.
 """
-
+# causes: idle, pageable_copy
 import numpy as np
 import torch
 from parts import DEVICE, use_gpu

@@ -1,5 +1,5 @@
 """Air around a wing moved by a graph network on its mesh (torch_geometric); the cause is fp32 products without TF32."""
-
+# causes: no_tensor_cores
 import torch
 from parts import DEVICE, use_gpu
 from torch import nn

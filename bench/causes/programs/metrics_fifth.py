@@ -1,5 +1,5 @@
 """A ResNet; the cause computes metrics with NumPy at each fifth step."""
-
+# causes: idle
 import numpy as np
 import torch
 import torchvision

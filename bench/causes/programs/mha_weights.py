@@ -2,7 +2,7 @@
 
 Nobody reads them, and they keep it from fused attention. The fix is `need_weights=False`.
 """
-
+# causes: unfused_attention
 import torch
 from parts import DEVICE, update, use_gpu
 from torch import nn

@@ -1,5 +1,5 @@
 """A convolutional network in the style of YOLOv4, its Mish written out; fix: `nn.Mish`."""
-
+# causes: unfused_elementwise
 import torch
 from parts import DEVICE, image_loss, update, use_gpu
 from torch import nn

@@ -2,7 +2,7 @@
 
 The fix has cut all texts before training.
 """
-
+# causes: idle
 import random
 from itertools import count
 

@@ -2,7 +2,7 @@
 
 The fix multiplies all of them at once, by `torch.bmm`.
 """
-
+# causes: tiny_kernels, host_bound
 import torch
 from parts import DEVICE, update, use_gpu
 from torch import nn

@@ -1,5 +1,5 @@
 """Contrastive learning (MoCo); the cause leaves the queue of negatives on the CPU."""
-
+# causes: pageable_copy
 import torch
 import torchvision
 from parts import DEVICE, update, use_gpu

@@ -1,5 +1,5 @@
 """A mixture of experts; the cause asks the GPU for each expert's words."""
-
+# causes: synchronization
 import torch
 from parts import DEVICE, update, use_gpu
 from torch import nn

@@ -1,5 +1,5 @@
 """A graph network of molecules (torch_geometric); the cause joins a batch of them in each step."""
-
+# causes: idle
 import random
 
 import torch

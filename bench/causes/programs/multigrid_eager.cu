@@ -1,4 +1,5 @@
 // The pressure of a flow by multigrid; the cause launches each sweep by itself, the fix replays a CUDA graph.
+// causes: host_bound, tiny_kernels
 #include "turns.h"
 
 constexpr int SIDE = 2048, LEVELS = 8, CYCLES = 6, SWEEPS = 4;

@@ -2,7 +2,7 @@
 
 The fix does so for all matrices of one shape at once.
 """
-
+# causes: tiny_kernels, host_bound
 import torch
 from parts import DEVICE, Gpt, draw_tokens, language_loss, use_gpu
 from torch import nn

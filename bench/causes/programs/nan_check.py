@@ -1,5 +1,5 @@
 """A GPT; the cause tests each gradient for NaN on the host."""
-
+# causes: synchronization, host_bound
 import torch
 from parts import DEVICE, Gpt, draw_tokens, language_loss, use_gpu
 from turns import Turns

@@ -1,4 +1,5 @@
 // Bodies under gravity; the cause copies them to the host in each step and sums their energy there.
+// causes: idle, pageable_copy
 #include "turns.h"
 
 __global__ void attract(const float4 *x, float4 *v, int n) {

@@ -1,5 +1,5 @@
 """Hugging Face Trainer on entities in texts; the cause scores whole entities in Python in each step."""
-
+# causes: idle, synchronization
 import torch
 from parts import use_gpu
 from torch.utils.data import Dataset

@@ -1,5 +1,5 @@
 """A radiance field; the cause draws the rays of a batch by NumPy from all pixels of an image."""
-
+# causes: idle
 import numpy as np
 import torch
 from parts import DEVICE, update, use_gpu

@@ -1,5 +1,5 @@
 """A transformer; the cause keeps the optimizer on the CPU and copies gradients and weights."""
-
+# causes: idle, pageable_copy
 import torch
 from parts import DEVICE, Gpt, draw_tokens, language_loss, use_gpu
 from turns import Turns

@@ -2,7 +2,7 @@
 
 The fix copies the number of each pixel's class, and makes those images on the GPU.
 """
-
+# causes: exposed_copy
 import torch
 from parts import DEVICE, update, use_gpu
 from torch import nn

@@ -1,5 +1,5 @@
 """Prices and deltas of 12 million options by Black and Scholes in PyTorch; fix: torch.compile."""
-
+# causes: unfused_elementwise
 import math
 
 import torch

@@ -2,7 +2,7 @@
 
 An organ that the scan lacks has no part in the loss. The fix gives it the weight 0 instead.
 """
-
+# causes: synchronization
 import torch
 from parts import DEVICE, update, use_gpu
 from torch import nn

@@ -2,7 +2,7 @@
 
 The fix leaves the memory to the next window.
 """
-
+# causes: allocation
 import torch
 from parts import DEVICE, use_gpu
 from torch import nn

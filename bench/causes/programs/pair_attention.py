@@ -2,7 +2,7 @@
 
 Products, a bias and a softmax pass through memory. The fix calls scaled_dot_product_attention.
 """
-
+# causes: unfused_attention
 import torch
 from parts import DEVICE, update, use_gpu
 from torch import nn

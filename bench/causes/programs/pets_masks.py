@@ -2,7 +2,7 @@
 
 The fix gives it eight. Both pin its batches and copy them without waiting.
 """
-
+# causes: idle
 import tempfile
 from pathlib import Path
 from typing import Any

@@ -2,7 +2,7 @@
 
 The fix loads it with "sdpa".
 """
-
+# causes: unfused_attention
 import torch
 from parts import DEVICE, use_gpu
 from transformers import SiglipVisionConfig, SiglipVisionModel

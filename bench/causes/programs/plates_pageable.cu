@@ -1,4 +1,5 @@
 // X-rays of a factory's parts cleaned one by one; the cause keeps them in a std::vector, the fix in pinned memory.
+// causes: pageable_copy
 #include "turns.h"
 
 const int columns = 4096, rows = 3072, plates = 8, radius = 4;

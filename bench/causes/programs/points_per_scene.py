@@ -1,5 +1,5 @@
 """A network of point clouds; the cause calls it for one scene after the other, not for all points."""
-
+# causes: host_bound, tiny_kernels
 import torch
 from parts import DEVICE, update, use_gpu
 from torch import nn

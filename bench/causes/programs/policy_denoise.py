@@ -1,5 +1,5 @@
 """A robot's diffusion policy, its denoising launched from Python; the fix replays it as a CUDA graph."""
-
+# causes: host_bound, tiny_kernels
 import torch
 from parts import DEVICE, run_eager_or_graph, use_gpu
 from torch import nn

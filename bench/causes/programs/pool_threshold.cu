@@ -1,4 +1,5 @@
 // Waves in a volume; the cause leaves the memory pool to give its fields back at the end of each step.
+// causes: allocation
 #include "turns.h"
 
 __global__ void wave(const float *now, const float *before, float *next, int n, int size) {

@@ -1,5 +1,5 @@
 """Batches copied ahead on a second stream; the cause waits for that copy before it computes."""
-
+# causes: synchronization
 import torch
 from parts import DEVICE, Gpt, language_loss, update, use_gpu
 from torch import nn

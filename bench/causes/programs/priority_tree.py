@@ -2,7 +2,7 @@
 
 The fix keeps them on the GPU and draws from them there.
 """
-
+# causes: idle, synchronization
 import numpy as np
 import torch
 from parts import DEVICE, update, use_gpu

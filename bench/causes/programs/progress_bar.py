@@ -3,7 +3,7 @@
 The fix shows it in each 40th step. Columns are cleaned one by one on the GPU, in launches that the
 GPU hides as long as nobody waits for it.
 """
-
+# causes: synchronization
 import torch
 from parts import DEVICE, update, use_gpu
 from torch import nn

@@ -2,7 +2,7 @@
 
 It finds the probabilities of walks that return anew for each graph. The fix does so once, before.
 """
-
+# causes: idle
 import torch
 from parts import DEVICE, repeat, update, use_gpu
 from torch import nn

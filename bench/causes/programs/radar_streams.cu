@@ -1,4 +1,5 @@
 // Pulses of a radar filtered in four streams; the cause copies them from and to pageable memory.
+// causes: pageable_copy
 #include "turns.h"
 
 constexpr int PULSES = 12, SAMPLES = 1 << 20, TAPS = 64, STREAMS = 4;

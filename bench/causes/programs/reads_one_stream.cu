@@ -1,6 +1,7 @@
 // Reads of DNA aligned with genes (Smith and Waterman), sample by sample; the cause has one stream for all samples.
 //
 // A sample has few reads, so its kernel fills a part of the GPU. The fix has eight streams.
+// causes: unused_gpu
 #include "turns.h"
 
 constexpr int SAMPLES = 24, READS = 16, READ = 256, GENE = 8192, STREAMS = 8;

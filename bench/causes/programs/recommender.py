@@ -1,5 +1,5 @@
 """A recommender; the cause looks embeddings up on the CPU and copies them."""
-
+# causes: idle, pageable_copy
 import torch
 from parts import DEVICE, use_gpu
 from torch import nn

@@ -1,5 +1,5 @@
 """A compiled GPT; the cause gives each tenth batch a length that was not compiled for."""
-
+# causes: compile
 import torch
 from parts import DEVICE, Gpt, draw_tokens, language_loss, update, use_gpu
 from turns import Turns

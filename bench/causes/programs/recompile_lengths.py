@@ -1,5 +1,5 @@
 """A compiled text classifier; the cause gives each 16th batch a length of its own, not padded."""
-
+# causes: compile
 import os
 import tempfile
 

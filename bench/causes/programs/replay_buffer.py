@@ -1,5 +1,5 @@
 """Q-learning from images; the cause keeps the replay buffer in Python and stacks its batches."""
-
+# causes: idle, pageable_copy
 import random
 from collections import deque
 

@@ -2,7 +2,7 @@
 
 The fix pads the pairs of a question to the longest, and scores them together.
 """
-
+# causes: tiny_kernels, host_bound
 import torch
 from parts import DEVICE, use_gpu
 from transformers import BertConfig, BertForSequenceClassification

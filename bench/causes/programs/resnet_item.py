@@ -1,5 +1,5 @@
 """Image classification; the cause reads the loss and the norms of the gradients in each step."""
-
+# causes: synchronization
 import torch
 import torchvision
 from parts import DEVICE, image_loss, update, use_gpu

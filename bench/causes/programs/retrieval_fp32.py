@@ -1,5 +1,5 @@
 """Search for texts by BERT in fp32; the cause keeps its matrix products off the tensor cores."""
-
+# causes: no_tensor_cores
 import torch
 from parts import DEVICE, use_gpu
 from torch import nn

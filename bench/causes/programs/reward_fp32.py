@@ -2,7 +2,7 @@
 
 The policy and the reference are in bfloat16, and so is the reward model with the fix.
 """
-
+# causes: no_tensor_cores
 import copy
 
 import torch

@@ -2,7 +2,7 @@
 
 It picks the edges of each relation by a mask. The fix is FastRGCNConv, which takes all at once.
 """
-
+# causes: synchronization, tiny_kernels, host_bound
 import torch
 from parts import DEVICE, update, use_gpu
 from torch import nn

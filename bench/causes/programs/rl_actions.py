@@ -1,5 +1,5 @@
 """Reinforcement learning; the cause reads the actions one by one."""
-
+# causes: synchronization
 import torch
 from parts import DEVICE, update, use_gpu
 from torch import nn

@@ -1,5 +1,5 @@
 """Reinforcement learning; the cause steps environments one by one in Python between updates."""
-
+# causes: idle
 import math
 import random
 

@@ -2,7 +2,7 @@
 
 The fix sets those that fell upright by a mask.
 """
-
+# causes: synchronization
 import torch
 from parts import DEVICE, use_gpu
 from torch import nn

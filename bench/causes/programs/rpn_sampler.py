@@ -2,7 +2,7 @@
 
 The fix samples those of all images at once, in tensors of constant shapes.
 """
-
+# causes: synchronization, tiny_kernels
 import torch
 from parts import DEVICE, update, use_gpu
 from torch import nn

@@ -2,7 +2,7 @@
 
 The fix has the settings in tensors, and draws for all requests at once.
 """
-
+# causes: tiny_kernels, host_bound
 from dataclasses import dataclass
 
 import torch

@@ -2,7 +2,7 @@
 
 A number is drawn again while the user has seen that item. The fix draws them on the GPU.
 """
-
+# causes: idle
 import numpy as np
 import torch
 from parts import DEVICE, Block, update, use_gpu

@@ -1,5 +1,5 @@
 """Texts trained on in bfloat16, their attention compared and mixed in fp32; fix: in bfloat16."""
-
+# causes: no_tensor_cores
 import torch
 from parts import DEVICE, update, use_gpu
 from torch import nn

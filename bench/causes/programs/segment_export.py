@@ -1,5 +1,5 @@
 """Segmentation of a video; the cause brings the scores of all classes to the host, not the classes."""
-
+# causes: pageable_copy
 import torch
 import torchvision
 from parts import DEVICE, use_gpu

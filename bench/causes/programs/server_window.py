@@ -2,7 +2,7 @@
 
 The fix starts with the requests that are there.
 """
-
+# causes: idle
 import asyncio
 
 import torch

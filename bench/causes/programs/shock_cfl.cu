@@ -1,6 +1,7 @@
 // Shock waves of a gas in two dimensions; the cause finds the length of each time step on the host.
 //
 // It copies the largest speed of each block. The fix keeps the length on the GPU.
+// causes: synchronization
 #include "turns.h"
 
 constexpr int SIDE = 768, TIMES = 150, THREADS = 256, BLOCKS = 264;

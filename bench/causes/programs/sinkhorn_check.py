@@ -2,7 +2,7 @@
 
 The fix reads that in each tenth round.
 """
-
+# causes: synchronization
 import torch
 from parts import DEVICE, use_gpu
 from turns import Turns

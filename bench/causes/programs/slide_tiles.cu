@@ -1,4 +1,5 @@
 // Tiles of a microscope's slide made clean in four streams; the cause waits for each tile before the next.
+// causes: synchronization
 #include "turns.h"
 
 constexpr int TILES = 16, SIDE = 512, STREAMS = 4, REACH = 5, PATCH = 1, CELLS = SIDE * SIDE;

@@ -1,5 +1,5 @@
 """A graph network's training; the cause copies each small feature to the GPU by itself."""
-
+# causes: synchronization, host_bound
 import torch
 from parts import DEVICE, update, use_gpu
 from torch import nn

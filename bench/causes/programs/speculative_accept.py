@@ -3,7 +3,7 @@
 The fix compares them on the GPU, and reads how many words each text has gained. Both networks
 score a window of the last words anew, without caches.
 """
-
+# causes: synchronization, idle
 import torch
 from parts import DEVICE, Gpt, use_gpu
 from turns import Turns

@@ -1,5 +1,5 @@
 """Speech recognition; the cause computes spectra of sound on the CPU before each step."""
-
+# causes: idle, pageable_copy
 import torch
 from parts import DEVICE, update, use_gpu
 from torch import nn

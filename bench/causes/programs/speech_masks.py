@@ -2,7 +2,7 @@
 
 The mask is made of the lengths as in ESPnet, by `tolist`. The fix makes it once a step.
 """
-
+# causes: synchronization
 import torch
 from parts import DEVICE, update, use_gpu
 from torch import nn

@@ -2,7 +2,7 @@
 
 The fix is the loader's `pin_memory`, with copies that do not block.
 """
-
+# causes: pageable_copy
 from typing import Any
 
 import torch

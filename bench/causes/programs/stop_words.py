@@ -1,5 +1,5 @@
 """Generation by transformers; the cause compares each last word with each stop word in Python."""
-
+# causes: synchronization, host_bound
 import torch
 from parts import DEVICE, use_gpu
 from transformers import (

@@ -1,5 +1,5 @@
 """A network that enlarges images, in fp32; the cause keeps its convolutions off the tensor cores."""
-
+# causes: no_tensor_cores
 import torch
 from parts import DEVICE, update, use_gpu
 from torch import nn

@@ -1,5 +1,5 @@
 """An MLP of gated units with limits, as gpt-oss has it, written out; fix: torch.compile."""
-
+# causes: unfused_elementwise
 import torch
 from parts import DEVICE, update, use_gpu
 from torch import nn

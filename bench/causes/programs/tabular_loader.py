@@ -1,5 +1,5 @@
 """A network of tables; the cause is a loader that takes rows one by one in the main process."""
-
+# causes: idle
 import torch
 from parts import DEVICE, repeat, update, use_gpu
 from torch import nn

@@ -3,7 +3,7 @@
 That is the loop of torchvision's detection references. The fix joins those of a batch on the CPU,
 and copies one pinned tensor for each key.
 """
-
+# causes: many_small_copies, synchronization
 import random
 
 import torch

@@ -1,5 +1,5 @@
 """RoBERTa on texts; the cause cuts texts into words in a thread, beside the one that trains."""
-
+# causes: idle, host_bound
 import queue
 import random
 import threading

@@ -1,4 +1,5 @@
 // Particles that Thrust sorts by cell; the cause lets it allocate its temporary memory in each call.
+// causes: allocation
 #include "turns.h"
 #include <map>
 #include <thrust/device_ptr.h>

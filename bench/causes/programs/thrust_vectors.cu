@@ -1,4 +1,5 @@
 // Periods of a star that changes its light; the cause makes Thrust's vectors anew for each trial, the fix keeps them.
+// causes: allocation
 #include "turns.h"
 #include <thrust/device_vector.h>
 #include <thrust/execution_policy.h>

@@ -1,5 +1,5 @@
 """A ResNet of timm; the cause is its adaptive clipping of gradients, tensor by tensor."""
-
+# causes: tiny_kernels, host_bound
 import timm
 import torch
 from parts import DEVICE, image_loss, update, use_gpu

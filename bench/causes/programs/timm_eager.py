@@ -1,5 +1,5 @@
 """A ResNet of timm with clipped gradients; the fix replays its step as a CUDA graph."""
-
+# causes: host_bound, tiny_kernels
 import timm
 import torch
 from parts import DEVICE, image_loss, run_eager_or_graph, update, use_gpu

@@ -2,7 +2,7 @@
 
 That has a block for each of 6 traces. The fix measures pieces of them, and joins these.
 """
-
+# causes: unused_gpu
 import torch
 from parts import DEVICE, use_gpu
 from turns import Turns

@@ -3,7 +3,7 @@
 The cause does not say how many hits and events there are, so each sum over edges reads the highest
 index from the GPU. The fix says it.
 """
-
+# causes: synchronization
 import torch
 from parts import DEVICE, use_gpu
 from torch import nn

@@ -2,7 +2,7 @@
 
 The fix finds the likeliest words on the GPU, and copies those.
 """
-
+# causes: pageable_copy, idle
 import numpy as np
 import torch
 from parts import use_gpu

@@ -2,7 +2,7 @@
 
 The fix is the fused AdamW.
 """
-
+# causes: tiny_kernels, host_bound, synchronization
 from collections.abc import Callable
 
 import torch

@@ -2,7 +2,7 @@
 
 The fix saves none in so few steps.
 """
-
+# causes: idle, pageable_copy
 import tempfile
 
 import torch

@@ -2,7 +2,7 @@
 
 The fix takes the words that were cut before the training.
 """
-
+# causes: idle
 import html
 import random
 import re

@@ -1,5 +1,5 @@
 """Hugging Face Trainer on a GPT-2; the cause is a collator that packs samples word by word."""
-
+# causes: idle
 import torch
 from parts import use_gpu
 from torch.utils.data import Dataset

@@ -1,5 +1,5 @@
 """Hugging Face Trainer on a Qwen3; the cause is its option to empty the cache in each step."""
-
+# causes: allocation
 import torch
 from parts import use_gpu
 from torch.utils.data import Dataset

@@ -2,7 +2,7 @@
 
 The fix stacks the arrays first, as PyTorch's warning says.
 """
-
+# causes: idle
 from typing import Any
 
 import numpy as np

@@ -1,5 +1,5 @@
 """Hugging Face Trainer on a T5; the cause is a callback that decodes a sample at each step."""
-
+# causes: idle
 import torch
 from parts import use_gpu
 from torch.utils.data import Dataset

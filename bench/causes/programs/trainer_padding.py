@@ -2,7 +2,7 @@
 
 The fix pads those of a batch to its longest.
 """
-
+# causes: none
 import torch
 from parts import use_gpu
 from torch.utils.data import Dataset

@@ -1,5 +1,5 @@
 """Hugging Face Trainer on a DINOv2; the cause changes each image with PIL in the main process."""
-
+# causes: idle
 import random
 
 import torch

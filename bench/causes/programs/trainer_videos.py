@@ -2,7 +2,7 @@
 
 The fix has its clips in pinned memory.
 """
-
+# causes: pageable_copy
 import torch
 from parts import use_gpu
 from torch.utils.data import Dataset

@@ -2,7 +2,7 @@
 
 The fix allows TF32, as `tf32=True` of the arguments does.
 """
-
+# causes: no_tensor_cores
 import torch
 from parts import use_gpu
 from torch.utils.data import Dataset

@@ -2,7 +2,7 @@
 
 All else is bf16; these products leave autocast, lest their sums overflow. The fix allows TF32.
 """
-
+# causes: no_tensor_cores
 import torch
 from parts import DEVICE, update, use_gpu
 from torch import nn

@@ -2,7 +2,7 @@
 
 FaceNet's code picks them so. The fix finds the same ones on the GPU, for all pairs at once.
 """
-
+# causes: idle, pageable_copy
 import lightning_or_pytorch as lightning
 import numpy as np
 import timm

@@ -2,7 +2,7 @@
 
 The fix tunes it once for all lengths up to the next power of 2.
 """
-
+# causes: compile
 import torch
 import triton
 import triton.language as tl

@@ -1,5 +1,5 @@
 """Embeddings of texts; the cause compiles a kernel of Triton for the length of each batch."""
-
+# causes: compile
 import itertools
 import os
 import tempfile

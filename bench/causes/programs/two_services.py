@@ -2,7 +2,7 @@
 
 Then both prepare their next images at the same time. The fix is a wait for an event behind the own work.
 """
-
+# causes: synchronization
 import threading
 
 import numpy as np

@@ -1,5 +1,5 @@
 """A diffusion U-Net, its noise drawn on the GPU; the fix replays its step as a CUDA graph."""
-
+# causes: host_bound, tiny_kernels
 import torch
 from diffusion_noise import BATCH, SIZE, Unet
 from parts import DEVICE, run_eager_or_graph, update, use_gpu

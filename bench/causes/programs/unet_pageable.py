@@ -1,5 +1,5 @@
 """A small U-Net; the cause copies its batches from pageable memory."""
-
+# causes: pageable_copy
 import torch
 from parts import DEVICE, use_gpu
 from torch import nn

@@ -2,7 +2,7 @@
 
 All else is bf16. The fix is an encoder in bf16, as there are published weights for.
 """
-
+# causes: no_tensor_cores
 import copy
 
 import torch

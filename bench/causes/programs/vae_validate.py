@@ -2,7 +2,7 @@
 
 It does so by default, and each check reads a number from the GPU. The fix turns the checks off.
 """
-
+# causes: synchronization
 import torch
 from parts import DEVICE, update, use_gpu
 from torch import nn

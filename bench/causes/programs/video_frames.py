@@ -1,5 +1,5 @@
 """A video network (torchvision); the cause transforms frames one by one on the CPU and stacks them."""
-
+# causes: idle, pageable_copy
 import numpy as np
 import torch
 from parts import DEVICE, image_loss, update, use_gpu

@@ -1,5 +1,5 @@
 """A ViT from torchvision; the cause gives its loader too few workers for its transform."""
-
+# causes: idle
 import numpy as np
 import torch
 import torchvision

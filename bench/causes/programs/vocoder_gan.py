@@ -1,5 +1,5 @@
 """A GAN that makes speech; the cause reads each part of its losses as a number for the log."""
-
+# causes: synchronization
 from collections import defaultdict
 
 import torch

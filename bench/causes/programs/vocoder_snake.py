@@ -1,5 +1,5 @@
 """A vocoder with Snake activations written out, as BigVGAN has them; fix: torch.compile."""
-
+# causes: unfused_elementwise
 import torch
 from parts import DEVICE, use_gpu
 from torch import nn

@@ -2,7 +2,7 @@
 
 That has a block for each of 24 voices. The fix adds up pieces, and then the pieces.
 """
-
+# causes: unused_gpu
 import torch
 from parts import DEVICE, use_gpu
 from turns import Turns

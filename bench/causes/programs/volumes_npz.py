@@ -1,5 +1,5 @@
 """Volumes of a scanner in a 3-D network; the cause unpacks a compressed file before each step."""
-
+# causes: idle
 import tempfile
 from pathlib import Path
 

@@ -1,4 +1,5 @@
 // Waves in a plate of rock, kept for a later pass; the cause copies them to pageable memory, and waits.
+// causes: pageable_copy
 #include "turns.h"
 
 const int SIDE = 4096, SWEEPS = 48, SNAPSHOTS = 4;

@@ -2,7 +2,7 @@
 
 The fix copies the next batch on a second stream while this one computes.
 """
-
+# causes: exposed_copy
 import torch
 from parts import DEVICE, update, use_gpu
 from torch import nn

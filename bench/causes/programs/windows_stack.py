@@ -1,5 +1,5 @@
 """Forecasts of time series by N-BEATS; the cause cuts and stacks windows one by one in Python."""
-
+# causes: idle, host_bound
 import torch
 from parts import DEVICE, update, use_gpu
 from torch import nn

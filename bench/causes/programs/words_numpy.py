@@ -2,7 +2,7 @@
 
 The fix draws it on the GPU.
 """
-
+# causes: idle, pageable_copy
 import numpy as np
 import torch
 from parts import DEVICE, use_gpu

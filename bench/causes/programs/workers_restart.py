@@ -2,7 +2,7 @@
 
 The fix keeps the workers.
 """
-
+# causes: idle
 import torch
 from parts import DEVICE, image_loss, repeat, update, use_gpu
 from torch import nn

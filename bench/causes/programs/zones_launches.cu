@@ -1,4 +1,5 @@
 // A flame in a burner; the cause launches its chemistry zone by zone, the fix for all zones at once.
+// causes: tiny_kernels, host_bound
 #include "turns.h"
 
 const int columns = 768, rows = 512, cells = columns * rows, species = 8, zone_cells = 256, zones = cells / zone_cells;
