@@ -12,7 +12,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-from bench.causes.judge import Score, read_facts
+from bench.causes.judge import Score, read_ranks
 from gpu_profile.analysis.findings.diagnose import judge_run
 from gpu_profile.runs.baseline import PlainStep, find_plain_step_of
 from gpu_profile.runs.step_times import find_times_file, read_times
@@ -25,7 +25,8 @@ def make_row(folder: Path) -> str:
     gains = [before - after for before, after in zip(planted, fixed, strict=True)]
     run = next(folder.glob("runs/*/run.json")).parent
     plain = find_plain_step_of(run)
-    diagnosis = judge_run([read_facts(next(run.glob("*.sqlite")))], 0, *plain)
+    facts, error_ns = read_ranks(sorted(run.glob("*.sqlite")))
+    diagnosis = judge_run(facts, error_ns, *plain)
     told = 0.0 if isinstance(diagnosis.plan, str) else diagnosis.plan.step_ms
     parts = max(1, round(step / told)) if told else 1
     first = diagnosis.findings[0] if diagnosis.findings else None

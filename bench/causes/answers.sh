@@ -21,7 +21,11 @@ export HF_HUB_OFFLINE=1 XLA_PYTHON_CLIENT_PREALLOCATE=false TOKENIZERS_PARALLELI
 
 # start NAME MODE TURN: `turns` is measured, all else is profiled
 start() {
-  local folder=$out/$1 words=(python3 "$here/turns.py" "$1" "$2")
+  local folder=$out/$1 words=(python3 "$here/turns.py" "$1" "$2") ranks
+  ranks=$(sed -n 's/^RANKS = //p' "$here/programs/$1".*)
+  if [[ -n $ranks ]]; then
+    words=(python3 -m torch.distributed.run --standalone --nproc-per-node="$ranks" "${words[@]:1}")
+  fi
   if [[ -f $here/programs/$1.cu ]]; then
     words=("$folder/program" "${2/user/planted}")
   fi

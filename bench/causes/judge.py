@@ -6,8 +6,10 @@ measured gain.
 
 import json
 import statistics
+import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from bench.causes.causes import find_causes
@@ -21,10 +23,14 @@ from gpu_profile.analysis.findings.diagnosed_report import (
 from gpu_profile.analysis.findings.diagnosis import Diagnosis
 from gpu_profile.analysis.findings.finding import Finding
 from gpu_profile.analysis.findings.table import RULES
+from gpu_profile.analysis.multi_report.work import ReportSource
 from gpu_profile.analysis.replay.changes import combine
+from gpu_profile.analysis.replay.run_replay import Replay
 from gpu_profile.analysis.replay.shadow.find_shadow import find_shadow
 from gpu_profile.analysis.store.database import Database
-from gpu_profile.analysis.tables.analysis import Scope
+from gpu_profile.analysis.tables.analysis import Analysis, Scope
+from gpu_profile.runs.reports.open_reports import open_reports
+from gpu_profile.table import Table
 
 STEP_ERROR, GAIN_ERROR = 0.10, 0.25  # of the step, and of the measured gain
 
@@ -73,13 +79,14 @@ def score(folder: Path, *, has_control: bool = True) -> Score:
     planted, fixed = turns["planted"], turns["fixed"]
     gains = [before - after for before, after in zip(planted, fixed, strict=True)]
     step = statistics.median(planted)
-    facts = read_facts(next(folder.glob("planted.sqlite*")))
+    facts, error_ns = read_ranks(sorted(folder.glob("planted.*sqlite*")))
     parts = _count_parts(facts)
     control_ms = step / parts if has_control else 0.0
-    diagnosis = judge_run([facts], control_ms=control_ms)
+    diagnosis = judge_run(facts, error_ns, control_ms)
     gain = step - statistics.median(fixed)
     kinds = tuple(dict.fromkeys(finding.kind for finding in diagnosis.findings))
-    predicted = _predict(facts, diagnosis, find_causes(folder.name) or (), control_ms)
+    replay = replay_parts(facts, error_ns)
+    predicted = _predict(replay, diagnosis, find_causes(folder.name) or (), control_ms)
     predicted = None if predicted is None else parts * predicted
     return Score(folder.name, step, gain, (min(gains), max(gains)), predicted, kinds)
 
@@ -87,27 +94,42 @@ def score(folder: Path, *, has_control: bool = True) -> Score:
 def describe_fixed(folder: Path, *, has_control: bool = True) -> str:
     """The row of the findings in a recording with the fix."""
     step = statistics.median(json.loads((folder / "turns.json").read_text())["fixed"])
-    facts = read_facts(next(folder.glob("fixed.sqlite*")))
+    facts, error_ns = read_ranks(sorted(folder.glob("fixed.*sqlite*")))
     parts = _count_parts(facts)
-    findings = judge_run([facts], control_ms=step / parts if has_control else 0.0).findings
+    findings = judge_run(facts, error_ns, step / parts if has_control else 0.0).findings
     costs = ", ".join(f"{each.kind} {each.cost_ms * parts:.2f}" for each in findings)
     return f"| {folder.name} | {step:.2f} | {costs or 'nothing'} |"
 
 
-def read_facts(report: Path) -> DiagnosedReport:
+def read_ranks(reports: Sequence[Path]) -> tuple[Sequence[DiagnosedReport], int]:
+    """The reports of all ranks of a run, on one clock, and its error in ns."""
+    if len(reports) == 1:
+        return [_read_facts(reports[0])], 0
+    sources = [ReportSource(str(report)) for report in reports]
+    tell = partial(print, file=sys.stderr)
+    reading = open_reports(sources, notify=tell, complete=True, together=True)
+    answers = reading.of([Analysis("facts", collect_report_facts, _merge_nothing)])
+    return [answer[0] for answer in answers], reading.run.alignment.residual_ns or 0
+
+
+def _merge_nothing(_parts: object) -> Table:
+    return Table("", (), ())
+
+
+def _read_facts(report: Path) -> DiagnosedReport:
     with Database.open(report) as database:
         return collect_report_facts(database, Scope())
 
 
-def _count_parts(facts: DiagnosedReport) -> int:
+def _count_parts(facts: Sequence[DiagnosedReport]) -> int:
     """How many of the steps that are found make one of the program, whose parts may repeat."""
-    step = judge_run([facts]).overview.step
+    step = judge_run(facts).overview.step
     steps = step.count + step.left_out if step else 0
     return max(1, round(steps / (WARM_STEPS + RECORDED_STEPS)))
 
 
 def _predict(
-    facts: DiagnosedReport, diagnosis: Diagnosis, kinds: Sequence[str], control_ms: float
+    replay: Replay | str, diagnosis: Diagnosis, kinds: Sequence[str], control_ms: float
 ) -> float | None:
     """The gain of a program's fix, which takes away all causes of these kinds that were found.
 
@@ -117,7 +139,6 @@ def _predict(
     findings = [finding for finding in diagnosis.findings if finding.kind in kinds]
     causes = [*findings[:1], *(cause for cause in findings[1:] if not _is_bound(cause))]
     edits = [RULES[cause.kind].edit(cause) for cause in causes]
-    replay = replay_parts([facts])
     changes = [edit.apply for edit in edits if edit]
     shadow = None if isinstance(replay, str) else find_shadow(replay, control_ms)
     if len(changes) < 2 or isinstance(replay, str) or shadow is None:
@@ -134,6 +155,6 @@ def _is_bound(finding: Finding) -> bool:
 def list_folders(words: Sequence[str], mode: str = "planted") -> Iterator[Path]:
     """These folders of recordings, and those below them."""
     for word in words:
-        reports = (*Path(word).glob(f"{mode}.sqlite*"), *Path(word).glob(f"*/{mode}.sqlite*"))
-        folders = (path.parent.resolve() for path in reports)
+        reports = (*Path(word).glob(f"{mode}.*sqlite*"), *Path(word).glob(f"*/{mode}.*sqlite*"))
+        folders = {path.parent.resolve() for path in reports}
         yield from sorted(folder for folder in folders if find_causes(folder.name) is not None)

@@ -2,7 +2,8 @@
 # Measure and record the programs of this folder on a machine with a GPU: record.sh OUT [PROGRAM...]
 #
 # OUT/NAME/turns.json: times of blocks with the cause and with its fix, without a profiler;
-# OUT/NAME/planted.sqlite: a recording with the cause. MODES="fixed" records with the fix in place of
+# OUT/NAME/planted.sqlite: a recording with the cause (planted.rank0.sqlite and more of a program of
+# several ranks, each with a GPU). MODES="fixed" records with the fix in place of
 # both; MODES="turns planted fixed" does all.
 # NSYS names the nsys, LEVEL the marks, TURNS_LIMIT the most seconds of one run; TURNS_LOCK, a file,
 # lets several record.sh run side by side. NVLink multicast stays off: on a host whose GPUs others
@@ -20,9 +21,10 @@ export HF_HUB_OFFLINE=1 XLA_PYTHON_CLIENT_PREALLOCATE=false TOKENIZERS_PARALLELI
 readonly light=(--trace=cuda,nvtx --sample=none --cpuctxsw=none --cuda-event-trace=false
   --cuda-graph-trace=graph:host-only --nvtx-domain-exclude=TSL --wait=primary)
 
-# command NAME MODE: the words that run a program, into `words`
+# command NAME MODE: the words that run a program, into `words`, and its number of ranks
 command_of() {
   words=(python3 "$here/turns.py" "$1" "$2")
+  ranks=$(sed -n 's/^RANKS = //p' "$here/programs/$1".*)
   if [[ -f $here/programs/$1.cu ]]; then
     [[ -x $out/$1/program ]] ||
       nvcc -O2 -std=c++17 -arch=native -o "$out/$1/program" "$here/programs/$1.cu"
@@ -33,6 +35,9 @@ command_of() {
 # measure NAME
 measure() {
   command_of "$1" turns
+  if [[ -n $ranks ]]; then
+    words=(python3 -m torch.distributed.run --standalone --nproc-per-node="$ranks" "${words[@]:1}")
+  fi
   timeout "$limit" "${words[@]}" 2>"$out/$1/turns.log" | tail -n 1 >"$out/$1/turns.json" ||
     echo "$1: exit code $?; see turns.log" >&2
 }
@@ -40,12 +45,13 @@ measure() {
 # record NAME MODE
 record() {
   command_of "$1" "$2"
-  timeout "$limit" python3 "$agent" --output="$out/$1/$2" --annotate="$level" --nsys="$nsys" "${light[@]}" \
-    -- "${words[@]}" >"$out/$1/$2.log" 2>&1 || echo "$1 $2: exit code $?; see $2.log" >&2
-  local report
+  timeout "$limit" python3 "$agent" --output="$out/$1/$2" --annotate="$level" --nsys="$nsys" \
+    ${ranks:+--processes="$ranks"} "${light[@]}" -- "${words[@]}" >"$out/$1/$2.log" 2>&1 || echo "$1 $2: exit code $?; see $2.log" >&2
+  local report rank
   for report in "$out/$1/$2"/*.nsys-rep; do
+    rank=$(basename -- "$report")
     "$nsys" export --type=sqlite --include-blobs=true --force-overwrite=true \
-      --output="$out/$1/$2.sqlite" "$report" >>"$out/$1/$2.log" 2>&1
+      --output="$out/$1/$2${ranks:+.${rank%%.*}}.sqlite" "$report" >>"$out/$1/$2.log" 2>&1
   done
 }
 

@@ -8,9 +8,10 @@
 NAME is a module of programs/ with `run(turns)`, a loop `while turns.step(): ...` in which
 `turns.planted` says whether the cause is on. Where TURNS_LOCK names a file, a program has the GPU
 to itself from its imports on, and others that start beside it wait; TURNS_HELD ends a program that
-holds the GPU for so many seconds. TURNS_SECONDS is the length of a block (0.6), TURNS_ROUNDS the
-number of rounds of four blocks (2), TURNS_RECORDED the number of timed steps of a run that is
-recorded (40).
+holds the GPU for so many seconds. A program with a line `RANKS = 2` is started once for each rank,
+with torchrun's variables; the first rank decides for all, and prints. TURNS_SECONDS is the length
+of a block (0.6), TURNS_ROUNDS the number of rounds of four blocks (2), TURNS_RECORDED the number of
+timed steps of a run that is recorded (40).
 """
 
 import contextlib
@@ -35,11 +36,14 @@ WARM_STEPS = 8
 LEAST_STEPS = 6
 RECORDED_STEPS = 40
 USER_SECONDS = 24.0
-ENDLESS = 10**9
 
 
 def _do_nothing() -> None:
     pass
+
+
+def _keep(milliseconds: float) -> float:
+    return milliseconds
 
 
 @dataclass
@@ -47,8 +51,9 @@ class Turns:
     """The state of a program's loop.
 
     `planted`: whether the cause is on in the present step. `blocks`: (planted, ms a step) of each
-    block that ended. `synchronize` waits for all work of the GPU. `period`: a cause comes in each
-    n-th step, so blocks are multiples of n.
+    block that ended. `synchronize` waits for all work of the GPU, of all ranks; `agree` returns the
+    first rank's value to each. `period`: a cause comes in each n-th step, so blocks are multiples
+    of n.
     """
 
     mode: str
@@ -57,6 +62,7 @@ class Turns:
     rounds: int = ROUNDS
     user_seconds: float = USER_SECONDS
     synchronize: Callable[[], None] = _do_nothing
+    agree: Callable[[float], float] = _keep
     planted: bool = True
     period: int = 1
     blocks: list[tuple[bool, float]] = field(default_factory=list)
@@ -69,9 +75,6 @@ class Turns:
     def step(self) -> bool:
         """Begin the next step; False when the program ends."""
         if self._left == 0 and not self._next_part():
-            return False
-        is_timed = self.mode == "user" and self._steps == ENDLESS
-        if is_timed and time.perf_counter() - self._start > self.user_seconds:
             return False
         self._left -= 1
         return True
@@ -95,8 +98,10 @@ class Turns:
         """Fill the schedule: first the warm-up, then, from its step times, the blocks."""
         if self.mode == "user":
             # What the first steps compile takes no time of the run: JAX took 8 of its 7 s.
-            self._schedule = [(True, WARM_STEPS, False), (True, ENDLESS, False)]
-            return True
+            self._schedule = [(True, WARM_STEPS, False), (True, WARM_STEPS, True)]
+            if self.blocks:
+                self._schedule = [(True, self._count_steps(True, self.user_seconds), True)]
+            return len(self.blocks) < 2
         if self.mode != "turns":
             planted = self.mode == "planted"
             self._schedule = [(planted, WARM_STEPS, False), (planted, self.recorded_steps, True)]
@@ -108,11 +113,15 @@ class Turns:
         if len(self.blocks) > 2:
             return False
         for planted in self.rounds * BLOCKS:
-            milliseconds = next(ms for was_planted, ms in self.blocks if was_planted == planted)
-            steps = max(LEAST_STEPS, round(1000 * self.block_seconds / milliseconds))
+            steps = self._count_steps(planted, self.block_seconds)
             steps += -steps % self.period
             self._schedule += [(planted, SETTLE_STEPS, False), (planted, steps, True)]
         return True
+
+    def _count_steps(self, planted: bool, seconds: float) -> int:
+        """How many steps take so long, by the first block of their kind."""
+        milliseconds = next(ms for was_planted, ms in self.blocks if was_planted == planted)
+        return max(LEAST_STEPS, round(1000 * seconds / self.agree(milliseconds)))
 
     def as_json(self) -> str:
         """The blocks without the two of the warm-up: {"planted": [ms], "fixed": [ms]}."""
@@ -125,10 +134,15 @@ class Turns:
         )
 
 
+def _is_first_rank() -> bool:
+    return os.environ.get("RANK", "0") == "0"
+
+
 @contextlib.contextmanager
 def _own_gpu() -> Iterator[None]:
     with contextlib.ExitStack() as stack:
-        if path := os.environ.get("TURNS_LOCK"):
+        path = os.environ.get("TURNS_LOCK")
+        if path and _is_first_rank():
             lock = stack.enter_context(Path(path).open("a", encoding="utf-8"))
             fcntl.flock(lock, fcntl.LOCK_EX)
             signal.alarm(int(os.environ.get("TURNS_HELD", "0")))
@@ -149,7 +163,8 @@ def main() -> None:
     program = importlib.import_module(name)
     with _own_gpu():
         program.run(turns)
-    print(turns.as_json(), flush=True)
+    if _is_first_rank():
+        print(turns.as_json(), flush=True)
 
 
 if __name__ == "__main__":

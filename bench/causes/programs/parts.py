@@ -1,24 +1,45 @@
 """Models, batches and optimizers that several programs share."""
 
+import os
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import torch
-from torch import nn
+from torch import distributed, nn
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from turns import Turns  # noqa: E402
 
 DEVICE = "cuda"
+RANK = int(os.environ.get("RANK", "0"))
 
 
 def use_gpu(turns: Turns) -> None:
     """Let blocks end when the GPU's work has ended; the same numbers in each run."""
     torch.manual_seed(0)
     turns.synchronize = torch.cuda.synchronize
+
+
+def use_ranks(turns: Turns, backend: str = "nccl") -> None:
+    """Take this rank's GPU, start torch.distributed, and let blocks of all ranks be of one length."""
+    torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
+    torch.manual_seed(0)
+    distributed.init_process_group(backend)
+    turns.synchronize, turns.agree = _wait_for_ranks, _take_first
+
+
+def _wait_for_ranks() -> None:
+    torch.cuda.synchronize()
+    distributed.barrier()
+
+
+def _take_first(value: float) -> float:
+    values = [value]
+    distributed.broadcast_object_list(values)
+    return values[0]
 
 
 class Block(nn.Module):
