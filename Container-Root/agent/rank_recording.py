@@ -209,7 +209,7 @@ class Recording:
         if reports and news:
             say(f"rank {self.here.rank}: --steps {steps}: {news}")
         if not reports and not self.files("qdstrm") and not self.is_manual():
-            why = _left_behind(started) if stopped or code >= _BY_SIGNAL else ""
+            why = _tell_leftovers(started) if stopped or code >= _BY_SIGNAL else ""
             why = why or (f": --steps {steps}: {news}" if news else "")
             never = "its window was never reached, or " if self.has_window() else ""
             why = why or f": {never}see its own message above"
@@ -243,7 +243,7 @@ def _require_room(environ: Mapping[str, str]) -> str:
     return folder
 
 
-def _left_behind(started: float) -> str:
+def _tell_leftovers(started: float) -> str:
     """Return a note on .qdstrm files that nsys leaves in the temporary folder if ended early.
 
     They may also be those of another rank of this node.

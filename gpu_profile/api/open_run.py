@@ -7,7 +7,7 @@ from pathlib import Path
 
 from gpu_profile import process
 from gpu_profile.analysis.multi_report.work import ReportSource
-from gpu_profile.analysis.store.files.open_report import find_behind, is_url
+from gpu_profile.analysis.store.files.open_report import is_url, list_bucket_reports
 from gpu_profile.api.run import Run
 from gpu_profile.runs.record import find_run
 from gpu_profile.runs.reports.open_reports import open_reports
@@ -56,7 +56,7 @@ def open_run(
 
 def _list_places(names: list[str], report_dir: Place | None) -> Iterable[str]:
     """Yield the path or URL of each report; what needs an export is exported first."""
-    yield from (url for name in names if is_url(name) for url in find_behind(name))
+    yield from (url for name in names if is_url(name) for url in list_bucket_reports(name))
     local = [_find_local(name, report_dir) for name in names if not is_url(name)]
     if not local:
         return

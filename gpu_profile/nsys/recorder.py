@@ -60,15 +60,16 @@ class WindowRequest:
     """What to record: `seconds`, of the ranks `ranks`; none means all that are armed.
 
     With `steps` it ends after that many whole steps, and after `seconds` at the latest. With a
-    `schedule` the window is the first of many, and is not waited for. Its number is above `behind`,
-    the last that was brought here: a pod that was made anew under its name has none of its own.
+    `schedule` the window is the first of many, and is not waited for. Its number is above
+    `last_window`, the last that was brought here: a pod that was made anew under its name has none
+    of its own.
     """
 
     seconds: float
     steps: int = 0
     schedule: Schedule | None = None
     ranks: frozenset[int] = frozenset()
-    behind: int = 0
+    last_window: int = 0
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from urllib.parse import unquote, urlsplit
 
-from gpu_profile.redact.replace_text import Rule, replace_behind, replace_in_lines
+from gpu_profile.redact.replace_text import Rule, replace_after, replace_in_lines
 
 
 @dataclass(frozen=True)
@@ -146,7 +146,7 @@ _USER_AND_PASSWORD = re.compile(r"(?<=://)[^/@:\s]*:[^/@\s]+(?=@)")
 def redact_text(line: str, stand_in: str = HIDDEN) -> str:
     """Replace credentials in a log line: `token=abcdef`, `Authorization: …`, ghp_…"""
     line = replace_in_lines(CREDENTIAL, _NEEDLES, line, stand_in, spanning="-----BEGIN ")
-    return replace_behind(FREE_TEXT, line, stand_in)
+    return replace_after(FREE_TEXT, line, stand_in)
 
 
 def secret_values(environ: Mapping[str, str]) -> tuple[str, ...]:

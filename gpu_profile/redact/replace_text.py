@@ -17,7 +17,7 @@ Rule = tuple[re.Pattern[str], tuple[str, ...]]
 """A pattern, and texts in lower case: every match begins with one, in upper or lower case."""
 
 
-def replace_behind(rules: Iterable[Rule], text: str, stand_in: str) -> str:
+def replace_after(rules: Iterable[Rule], text: str, stand_in: str) -> str:
     """Return the text with `stand_in` for what a match has after its first group, rule by rule."""
     lowered = _to_lower(text)
     for pattern, starts in rules:

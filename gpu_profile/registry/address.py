@@ -52,11 +52,11 @@ def parse_registry(text: str, ecr_registry: str = "") -> Registry:
             f"REGISTRY is {text!r}, which is not an address of a registry",
             "Use HOST[:PORT][/PATH] without https://; docker.io/NAME for Docker Hub",
         )
-    behind = ecr_registry or host
-    match = _ECR.fullmatch(behind)
-    if match is None and (ecr_registry or _meant_for_ecr(behind)):
+    ecr_host = ecr_registry or host
+    match = _ECR.fullmatch(ecr_host)
+    if match is None and (ecr_registry or _meant_for_ecr(ecr_host)):
         raise SettingsError(
-            f"{behind!r} looks like ECR and is not",
+            f"{ecr_host!r} looks like ECR and is not",
             "Use ACCOUNT.dkr.ecr.REGION.amazonaws.com with an account of 12 digits",
         )
     groups = match.groupdict() if match else {}

@@ -15,7 +15,7 @@ ENDING = ".steps.json"
 STEP, FORWARD = "step", "forward"
 _MOST_BYTES = 1 << 21  # 100,000 steps, the most that the marks write, take 1 MB
 _MOST_STEPS = 200  # of 512 ranks these make 2 MB of run.json
-_BEHIND = 50  # of them, those after the recording
+_COUNTED = 50  # of them, those after the recording
 _START_STEPS = 20  # of the program: compilers, autotuning
 _FEWEST = 3
 _ENOUGH = 10
@@ -59,7 +59,7 @@ class StepTimes:
 
     def excerpt(self) -> tuple[int, tuple[float, ...]]:
         """Return the number and times of the steps around the recording's end, at most 200."""
-        first = max(0, min(len(self.ms), self.recorded[1] + _BEHIND) - _MOST_STEPS)
+        first = max(0, min(len(self.ms), self.recorded[1] + _COUNTED) - _MOST_STEPS)
         return first, self.ms[first : first + _MOST_STEPS]
 
     def steady_ms(self) -> float:
@@ -78,11 +78,11 @@ class StepTimes:
         """
         if self.control is None:
             return None
-        behind = self.ms[self.control :]
-        nearest = behind[:_MOST_STEPS]
+        later_ms = self.ms[self.control :]
+        nearest = later_ms[:_MOST_STEPS]
         if len(nearest) < _FEWEST:
             return None
-        slow_step, slow_ms = self._find_slow(behind)
+        slow_step, slow_ms = self._find_slow(later_ms)
         ms, slow_part = self._measure(nearest)
         return Control(
             first=self.control,
@@ -109,23 +109,24 @@ class StepTimes:
 
     def explain_missing(self) -> str:
         """Return why there is no control although steps were made after the recording; else ""."""
-        behind = len(self.ms) - self.recorded[1]
-        if behind < 1 or self.find_control() is not None:
+        more_steps = len(self.ms) - self.recorded[1]
+        if more_steps < 1 or self.find_control() is not None:
             return ""
         if self.control is None:
-            return f"the program ended {behind} {self.unit}s after it, while nsys made its report"
+            steps = f"{more_steps} {self.unit}s after it"
+            return f"the program ended {steps}, while nsys made its report"
         count = max(0, len(self.ms) - self.control)
         steps = f"{count} {self.unit}s after nsys' work on its report"
         return f"the program ended {steps}, {_FEWEST} count"
 
-    def _find_slow(self, behind: Sequence[float]) -> tuple[int, float]:
+    def _find_slow(self, times: Sequence[float]) -> tuple[int, float]:
         """Return the slowest step's number and time; (0, 0) where it is not slow."""
         begin, end = self.recorded
-        slowest = max(behind)
+        slowest = max(times)
         recorded = max(self.ms[max(begin, _START_STEPS) : end], default=0.0)
-        if slowest < _SLOW * statistics.median(behind) or slowest < _SLOW * recorded:
+        if slowest < _SLOW * statistics.median(times) or slowest < _SLOW * recorded:
             return 0, 0.0
-        return self.ms.index(slowest, len(self.ms) - len(behind)), slowest
+        return self.ms.index(slowest, len(self.ms) - len(times)), slowest
 
 
 def leave_out_start(times: Sequence[float], begin: int = 0) -> Sequence[float]:

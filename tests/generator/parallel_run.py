@@ -261,27 +261,27 @@ def _edges(program: ParallelProgram, stage: int) -> tuple[Callable[[str], list[A
     def before(what: str) -> list[Act]:
         return [(what, stage - 1)] if stage else []
 
-    def behind(what: str) -> list[Act]:
+    def after(what: str) -> list[Act]:
         return [(what, stage + 1)] if stage < program.shape[0] - 1 else []
 
-    return before, behind
+    return before, after
 
 
 def _schedule_gpipe(program: ParallelProgram, stage: int) -> list[Act]:
-    before, behind = _edges(program, stage)
-    forward = [*before("receive"), ("forward", 0), *behind("send")]
-    backward = [*behind("receive"), ("backward", 0), *before("send")]
+    before, after = _edges(program, stage)
+    forward = [*before("receive"), ("forward", 0), *after("send")]
+    backward = [*after("receive"), ("backward", 0), *before("send")]
     return forward * program.microbatches + backward * program.microbatches
 
 
 def _schedule_1f1b(program: ParallelProgram, stage: int) -> list[Act]:
     """Megatron's: the exchanges of the steady part send and receive in one kernel."""
-    before, behind = _edges(program, stage)
+    before, after = _edges(program, stage)
     warm = min(program.shape[0] - 1 - stage, program.microbatches)
     steady = program.microbatches - warm
-    acts = [*before("receive"), ("forward", 0), *behind("send")] * warm
+    acts = [*before("receive"), ("forward", 0), *after("send")] * warm
     acts += before("receive") if steady else []
     for number in range(steady):
-        acts += [("forward", 0), *behind("both"), ("backward", 0)]
+        acts += [("forward", 0), *after("both"), ("backward", 0)]
         acts += before("both" if number < steady - 1 else "send")
-    return acts + [*behind("receive"), ("backward", 0), *before("send")] * warm
+    return acts + [*after("receive"), ("backward", 0), *before("send")] * warm

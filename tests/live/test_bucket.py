@@ -101,7 +101,7 @@ def test_what_a_killed_fetch_left_is_given_up_by_the_next(store: Any, tmp_path: 
     assert process.run(given_up).returncode == 0
 
 
-def test_a_client_that_is_killed_behind_its_parts_leaves_them_to_the_next(
+def test_a_client_that_is_killed_after_its_parts_leaves_them_to_the_next(
     store: Any, tmp_path: Path
 ) -> None:
     (tmp_path / "agent").symlink_to(AGENT)

@@ -162,7 +162,7 @@ def nsys_runs(parent: "subprocess.Popen[str]") -> bool:
     return False
 
 
-def test_what_a_shell_leaves_behind_ends_with_it(wrapper: Wrapper) -> None:
+def test_what_a_shell_leaves_running_ends_with_it(wrapper: Wrapper) -> None:
     """nsys waits for it; by force it would end in half the grace."""
     started = wrapper.start(*QUIET, "--grace=600", "--", "sh", "-c", "echo ready; sleep 600; true")
     assert started.stdout is not None

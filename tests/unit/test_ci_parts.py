@@ -45,7 +45,7 @@ def test_a_run_that_a_signal_ends_has_no_success() -> None:
     assert "\n== ended with a signal after " in done.stdout
 
 
-def test_a_night_goes_on_behind_a_part_that_failed(tmp_path: Path) -> None:
+def test_a_night_goes_on_after_a_part_that_failed(tmp_path: Path) -> None:
     """Each part says what repeats it, with its seed."""
     (tmp_path / ".ci").mkdir()
     shutil.copy(ROOT / ".ci/nightly", tmp_path / ".ci")

@@ -214,12 +214,12 @@ class Activity:
         delay[call == NO_CALL] = 0
         return narrow_differences(delay)
 
-    def find_launched(self, begin: int, behind: int) -> IntArray:
-        """The operations launched from `begin` on and before `behind`, in parts."""
+    def find_launched(self, begin: int, end: int) -> IntArray:
+        """The operations launched from `begin` on and before `end`, in parts."""
         found = [np.empty(0, np.int64)]
         for first in range(0, len(self.ops.start), PART):
             launched = self.launched[first : first + PART]
-            found.append(first + np.flatnonzero((launched >= begin) & (launched < behind)))
+            found.append(first + np.flatnonzero((launched >= begin) & (launched < end)))
         return np.concatenate(found)
 
     def launcher_of(self, rows: IntArray) -> IntArray:

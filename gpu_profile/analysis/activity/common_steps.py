@@ -47,9 +47,9 @@ def warm_up(ranks: Sequence[Steps]) -> int:
 def find_slowest(ranks: Sequence[Steps]) -> IntArray:
     """The time (ns) of the slowest rank in each step that all ranks with steps have."""
     times = [
-        (steps.end - steps.start)[first:behind]
-        for steps, (first, behind) in zip(ranks, common_steps(ranks), strict=True)
-        if behind > first
+        (steps.end - steps.start)[first:stop]
+        for steps, (first, stop) in zip(ranks, common_steps(ranks), strict=True)
+        if stop > first
     ]
     return np.max(times, axis=0) if times else np.empty(0, np.int64)
 

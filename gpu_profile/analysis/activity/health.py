@@ -49,10 +49,10 @@ class Health:
     """Counts and times (ns) of one rank. `span` is from its first GPU operation to its last.
 
     `orphans`: operations without the call that launched them. `unseen`: launches before the last
-    operation whose kernel was not recorded; 0 where that cannot be known. `behind`: launches after
-    the last operation. `queued`: orphans before the first operation of their stream that has its
-    call, as a window begins with. `untimed`: kernels that end when they start. `silence`: marks of
-    GPU work that go on after the last operation.
+    operation whose kernel was not recorded; 0 where that cannot be known. `after_last`: launches
+    after the last operation. `queued`: orphans before the first operation of their stream that has
+    its call, as a window begins with. `untimed`: kernels that end when they start. `silence`: marks
+    of GPU work that go on after the last operation.
     """
 
     report: str
@@ -63,7 +63,7 @@ class Health:
     launches: int
     unseen: int
     overhead: int
-    behind: int = 0
+    after_last: int = 0
     queued: int = 0
     kernels: int = 0
     untimed: int = 0
@@ -81,13 +81,13 @@ class Health:
 
     def list_losses(self) -> tuple[str, ...]:
         """What was lost beyond a window's edges: counts, and the table that lacks it."""
-        total = self.launches + self.behind
+        total = self.launches + self.after_last
         losses = []
         if self.unseen > LOST_SHARE * self.launches:
             launches = f"the kernels of {self.unseen} of {self.launches} launches"
             losses.append(f"{KERNEL} lacks {launches}")
-        if self.behind > max(LOST_SHARE * total, MOST_QUEUED):
-            losses.append(f"{KERNEL} ends before {self.behind} of {total} launches")
+        if self.after_last > max(LOST_SHARE * total, MOST_QUEUED):
+            losses.append(f"{KERNEL} ends before {self.after_last} of {total} launches")
         if self.silence:
             losses.append(f"{KERNEL} ends {self.silence.to_text()}")
         if self.untimed > LOST_SHARE * self.kernels:
@@ -138,7 +138,7 @@ def rank_health(activity: Activity, report: str) -> Health:
         launches=int(np.count_nonzero(launches)),
         unseen=0 if unknown else int(np.count_nonzero(launches & ~activity.asked)),
         overhead=int(activity.overhead.within(*edges)[0]),
-        behind=0 if unknown else int(np.count_nonzero(is_launch & (calls.start > last))),
+        after_last=0 if unknown else int(np.count_nonzero(is_launch & (calls.start > last))),
         queued=_count_queued(ops),
         kernels=int(np.count_nonzero(kernels)),
         untimed=int(np.count_nonzero(kernels & (ops.length == 0))),

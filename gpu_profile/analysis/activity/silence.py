@@ -66,18 +66,18 @@ def _list_marks(activity: Activity) -> Iterator[tuple[str, IntArray, IntArray]]:
 
 
 def _judge(activity: Activity, what: str, begin: IntArray, name: IntArray) -> Silence | None:
-    behind = begin > activity.launched.max()
-    silent = int(np.count_nonzero(behind))
+    is_after = begin > activity.launched.max()
+    silent = int(np.count_nonzero(is_after))
     if not silent:
         return None  # as mostly: the sort takes 0.07 s of a million launches
     launched = np.sort(activity.launched[:])
-    worked = np.diff(np.searchsorted(launched, np.r_[begin, FOREVER]))[~behind] > 0
-    alike = int(np.count_nonzero(np.isin(name, name[behind])))
+    worked = np.diff(np.searchsorted(launched, np.r_[begin, FOREVER]))[~is_after] > 0
+    alike = int(np.count_nonzero(np.isin(name, name[is_after])))
     if silent <= _allow(activity, alike, len(worked)):
         return None
     if not len(worked) or np.mean(worked) < NEARLY_ALL:
         return None
-    recorded = bool(np.isin(name[behind], name[~behind]).all())
+    recorded = bool(np.isin(name[is_after], name[~is_after]).all())
     since = int(activity.ops.end.max())
     return Silence(what, silent, len(begin), since, int(begin[-1]), recorded)
 

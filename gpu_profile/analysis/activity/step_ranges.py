@@ -103,16 +103,16 @@ def find_evaluations(ranges: Ranges, start: IntArray) -> tuple[IntArray, IntArra
     phases = find_phases(ranges)
     forward, backward = (phases.start[phases.kind == kind] for kind in (FORWARD, BACKWARD))
     edges = np.r_[backward, FOREVER][np.searchsorted(backward, start)]
-    first, behind = np.searchsorted(forward, start), np.searchsorted(forward, edges)
-    usual = int(np.quantile(behind - first, 0.5, method="lower")) if len(start) else 0
-    rows = np.flatnonzero((behind - first > usual) & (edges < np.r_[start[1:], FOREVER]))
+    first, stop = np.searchsorted(forward, start), np.searchsorted(forward, edges)
+    usual = int(np.quantile(stop - first, 0.5, method="lower")) if len(start) else 0
+    rows = np.flatnonzero((stop - first > usual) & (edges < np.r_[start[1:], FOREVER]))
     if not usual or len(rows) > max(1, MOST_EVALUATIONS * len(start)):
         return _NONE, _NONE, _NONE
     trained = phases.end[phases.kind == OPTIMIZER]
     place = np.searchsorted(trained, start[rows], side="right")
     before = np.r_[trained, 0][place - 1]
     inside = (place > 0) & (rows > 0) & (before > start[rows - 1])
-    return rows, np.where(inside, before, start[rows]), forward[behind[rows] - usual]
+    return rows, np.where(inside, before, start[rows]), forward[stop[rows] - usual]
 
 
 def silent_since(ranges: Ranges) -> int | None:
@@ -122,8 +122,8 @@ def silent_since(ranges: Ranges) -> int | None:
     """
     phases = find_phases(ranges)
     ends = phases.end[phases.kind == OPTIMIZER]
-    behind = phases.kind[phases.start >= ends[-1]] if len(ends) else phases.kind
-    if not len(ends) or (FORWARD in behind and BACKWARD not in behind):
+    after = phases.kind[phases.start >= ends[-1]] if len(ends) else phases.kind
+    if not len(ends) or (FORWARD in after and BACKWARD not in after):
         return None
     return int(ends[-1])
 

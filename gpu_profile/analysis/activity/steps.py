@@ -203,10 +203,10 @@ def _leave_out(
     rows = np.flatnonzero(np.isin(steps.host_start, start))
     place = np.searchsorted(start, steps.host_start[rows])
     host_end = np.minimum(end[place], steps.host_end[rows])
-    begin, behind = steps.start[rows], steps.end[rows]
-    between = np.where(np.diff(rows) > 1, begin[1:] - behind[:-1], 0)
+    begin, end = steps.start[rows], steps.end[rows]
+    between = np.where(np.diff(rows) > 1, begin[1:] - end[:-1], 0)
     evaluated = np.r_[between, 0][: len(rows)]
-    return Steps(source, steps.host_start[rows], host_end, begin, behind, evaluated=evaluated)
+    return Steps(source, steps.host_start[rows], host_end, begin, end, evaluated=evaluated)
 
 
 def _are_silent(activity: Activity, steps: Steps) -> bool:

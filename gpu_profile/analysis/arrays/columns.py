@@ -158,8 +158,8 @@ class Index:
         # Of the column's type: numpy would copy the column to compare it with a wider one.
         kind = self._sorted.dtype.type
         first = int(np.searchsorted(self._sorted, kind(low))) if low <= high else 0
-        behind = int(np.searchsorted(self._sorted, kind(high), "right")) if low <= high else 0
-        cells = self._sorted[first:behind]
+        stop = int(np.searchsorted(self._sorted, kind(high), "right")) if low <= high else 0
+        cells = self._sorted[first:stop]
         if not len(cells):
             return np.full(len(keys), -1)
         if high - low <= TABLE:

@@ -139,8 +139,8 @@ class Intervals:
         if not len(other.start):
             return self
         # Apart, which takes no copies of the other set's edges.
-        before, behind = (NEVER, int(other.start[0])), (int(other.end[-1]), FOREVER)
-        first, last = (Intervals(*np.array([edge]).T) for edge in (before, behind))
+        before, after = (NEVER, int(other.start[0])), (int(other.end[-1]), FOREVER)
+        first, last = (Intervals(*np.array([edge]).T) for edge in (before, after))
         parts = [self.meet(beside) for beside in (first, other.gaps(), last)]
         start, end = ([getattr(part, side) for part in parts] for side in ("start", "end"))
         return Intervals(np.concatenate(start), np.concatenate(end))

@@ -56,8 +56,8 @@ def average_per_step(runs: Runs) -> dict[str, PerStep]:
     sums: dict[str, list[float]] = {}
     ranks = sum(map(len, runs))
     for run in runs:
-        for rank, (first, behind) in zip(run, steady_steps(run), strict=True):
-            part = slice(first, behind) if len(rank.steps) else slice(None)
+        for rank, (first, stop) in zip(run, steady_steps(run), strict=True):
+            part = slice(first, stop) if len(rank.steps) else slice(None)
             for name, (count, time) in rank.kernels.items():
                 count_and_time = sums.setdefault(name, [0.0, 0.0])
                 count_and_time[0] += float(np.mean(count[part]))

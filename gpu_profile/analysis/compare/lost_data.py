@@ -177,8 +177,8 @@ def _find_odd_rank(
 def _average_by_rank(run: Run, measure: Callable[[RankSamples, slice], float]) -> dict[int, float]:
     """A value of each rank by its steady steps; on several GPUs of one rank their sum."""
     sums: dict[int, float] = {}
-    for rank, (first, behind) in zip(run, steady_steps(run), strict=True):
-        steps = slice(first, behind) if len(rank.steps) else slice(None)
+    for rank, (first, stop) in zip(run, steady_steps(run), strict=True):
+        steps = slice(first, stop) if len(rank.steps) else slice(None)
         sums[rank.rank] = sums.get(rank.rank, 0.0) + measure(rank, steps)
     return sums
 
@@ -219,6 +219,6 @@ def _average_instances(run: Run) -> dict[int, float]:
 def _count_instances(rank: RankSamples, part: slice) -> float:
     if not len(rank.steps):
         return float(len(rank.times))
-    first, behind, _ = part.indices(len(rank.steps))
-    inside = (rank.step >= first) & (rank.step < behind)
-    return np.count_nonzero(inside) / max(1, behind - first)
+    first, stop, _ = part.indices(len(rank.steps))
+    inside = (rank.step >= first) & (rank.step < stop)
+    return np.count_nonzero(inside) / max(1, stop - first)

@@ -39,7 +39,7 @@ def sample_run(ranks: Sequence[RankSamples], metric: Metric, side: str) -> RunSa
     times = _combine(ranks, metric, side)
     _check_fewest(ranks, len(times), side)
     steps = [rank.steps for rank in ranks]
-    common = max((behind - first for first, behind in common_steps(steps)), default=0)
+    common = max((stop - first for first, stop in common_steps(steps)), default=0)
     left_out = max(map(len, steps)) - common
     reason = _explain(ranks, common) if left_out else ""
     return RunSamples(times, min(warm_up(steps), common), left_out, reason)
@@ -47,8 +47,8 @@ def sample_run(ranks: Sequence[RankSamples], metric: Metric, side: str) -> RunSa
 
 def _combine(ranks: Sequence[RankSamples], metric: Metric, side: str) -> Samples:
     times = [
-        rank.times[((rank.step >= first) & (rank.step < behind)) | (len(rank.steps) == 0)]
-        for rank, (first, behind) in zip(ranks, steady_steps(ranks), strict=True)
+        rank.times[((rank.step >= first) & (rank.step < stop)) | (len(rank.steps) == 0)]
+        for rank, (first, stop) in zip(ranks, steady_steps(ranks), strict=True)
     ]
     times = [time for time in times if len(time)]
     if not times:
@@ -67,7 +67,7 @@ def steady_steps(ranks: Sequence[RankSamples]) -> list[tuple[int, int]]:
     """For each rank (first, last + 1) of the steps that all ranks have, less the warm-up."""
     steps = [rank.steps for rank in ranks]
     drop = warm_up(steps)
-    return [(min(first + drop, behind), behind) for first, behind in common_steps(steps)]
+    return [(min(first + drop, stop), stop) for first, stop in common_steps(steps)]
 
 
 def _check_fewest(ranks: Sequence[RankSamples], samples: int, side: str) -> None:
@@ -80,8 +80,8 @@ def _check_fewest(ranks: Sequence[RankSamples], samples: int, side: str) -> None
         return
     fewest = min(len(rank.steps) for rank in with_steps)
     others = [rank for rank in with_steps if len(rank.steps) > fewest]
-    first, behind = next(iter(steady_steps(others)), (0, 0))
-    if behind - first >= FEWEST:
+    first, stop = next(iter(steady_steps(others)), (0, 0))
+    if stop - first >= FEWEST:
         short = sorted({rank.rank for rank in with_steps if len(rank.steps) == fewest})
         what = f"rank {', '.join(map(str, short))} of the {side} run has {fewest} steps"
         most = max(len(rank.steps) for rank in others)

@@ -45,8 +45,8 @@ class Metric:
 
     def between(self, start: int, end: int) -> "Metric":
         """The samples with start <= time < end."""
-        first, behind = np.searchsorted(self.time, (start, end))
-        rows = slice(int(first), int(behind))
+        first, stop = np.searchsorted(self.time, (start, end))
+        rows = slice(int(first), int(stop))
         return Metric(self.gpu, self.name, self.unit, self.time[rows], self.value[rows])
 
 
@@ -80,12 +80,12 @@ def _split(columns: Mapping[str, IntArray], names: Mapping[int, str]) -> Iterato
     time, value = columns["timestamp"][order], columns["value"][order]
     change = (kind[1:] != kind[:-1]) | (metric[1:] != metric[:-1])
     edges = [0, *(np.flatnonzero(change) + 1).tolist(), len(order)] if len(order) else []
-    for first, behind in pairwise(edges):
+    for first, stop in pairwise(edges):
         name = names[int(metric[first])]
         clock = bool(_MHZ.search(name))
-        scaled = value[first:behind] // 1_000_000 if clock else value[first:behind]
+        scaled = value[first:stop] // 1_000_000 if clock else value[first:stop]
         unit, title = ("MHz" if clock else "%"), name.partition(" [")[0]
-        yield Metric(int(kind[first]) & 0xFF, title, unit, time[first:behind], scaled)
+        yield Metric(int(kind[first]) & 0xFF, title, unit, time[first:stop], scaled)
 
 
 def metric_of(metrics: tuple[Metric, ...], gpu: int, pattern: re.Pattern[str]) -> Metric | None:

@@ -253,8 +253,8 @@ def make_views(ranks: Sequence[RankFacts], clock_error_ns: int) -> dict[str, lis
     drop, common = warm_up(steps), common_steps(steps)
     return {
         kind: [
-            View(facts.common, split, min(first + drop, behind), behind, facts.by_kind[kind])
-            for facts, split, (first, behind) in zip(ordered, splits, common, strict=True)
+            View(facts.common, split, min(first + drop, stop), stop, facts.by_kind[kind])
+            for facts, split, (first, stop) in zip(ordered, splits, common, strict=True)
         ]
         for kind in RULES
     }

@@ -171,16 +171,16 @@ def _describe_host_step(hosts: Sequence[tuple[int, Steps]]) -> StepFacts | None:
 def _describe_step(view: RankView) -> StepFacts:
     steps = view.states.steps
     facts = _make_step_facts(view.rank, steps, _list_times(view))
-    return replace(facts, source=facts.source + _tell_left_out(steps, view.first, view.behind))
+    return replace(facts, source=facts.source + _tell_left_out(steps, view.first, view.stop))
 
 
-def _tell_left_out(steps: Steps, first: int, behind: int) -> str:
+def _tell_left_out(steps: Steps, first: int, stop: int) -> str:
     """For example ", without 1 evaluation of 863 ms between the steps"."""
-    free = steps.evaluated[first : behind - 1]
+    free = steps.evaluated[first : stop - 1]
     count, total = int(np.sum(free > 0)), _format_time(float(free.sum()) / 1e9)
     what = f"1 evaluation of {total}" if count == 1 else f"{count} evaluations of {total} in all"
     left_out = f", without {what} between the steps" if count else ""
-    return left_out + _tell_pauses(steps.unasked[first : behind - 1])
+    return left_out + _tell_pauses(steps.unasked[first : stop - 1])
 
 
 def _tell_pauses(unasked: IntArray) -> str:

@@ -16,7 +16,7 @@ def find_middle_step(views: Sequence[RankView], finding: Finding) -> Place | Non
     if not named:
         return None
     view = named[0]
-    window = 1 + (view.first + view.behind) // 2 if view.has_steps else 0
+    window = 1 + (view.first + view.stop) // 2 if view.has_steps else 0
     window = min(window, len(view.states.start) - 1)
     return Place(view.rank, int(view.states.start[window]), int(view.states.end[window]))
 

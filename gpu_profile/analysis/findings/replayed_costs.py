@@ -226,7 +226,7 @@ class _Gains:
                 continue
             is_less = finding.replayed_ms < ALIKE * other.replayed_ms and not finding.payers
             told = told if told is not finding else add_same_loss(finding, other, max(0.0, left))
-            if not _is_cause_behind_bound(finding, other):
+            if not _is_cause_of_bound(finding, other):
                 return None if is_less or _includes(other, finding) else told
         return mostly if told is finding else told
 
@@ -235,7 +235,7 @@ class _Gains:
         return self._step_ms - self._replay.predict_step(weights)
 
 
-def _is_cause_behind_bound(finding: Finding, other: Finding) -> bool:
+def _is_cause_of_bound(finding: Finding, other: Finding) -> bool:
     """Whether one finding tells a cause, and the other a bound. Pauses may be slow launches."""
     change, bound = (RULES[each.kind].edit(each) for each in (finding, other))
     is_cause = change is not None and not change.is_bound and finding.kind not in PAUSES.kinds

@@ -67,7 +67,7 @@ def find_budget(views: Sequence[RankView]) -> BudgetFacts | None:
 
 def _measure_rank(view: RankView) -> BudgetFacts | None:
     budget, steps = view.common.budget, view.states.steps
-    if budget is None or view.behind <= view.first:
+    if budget is None or view.stop <= view.first:
         return None
     parts, kinds = (column[view.kept] for column in (budget.parts, steps.kind))
     counts = np.bincount(kinds, minlength=len(KINDS))

@@ -30,12 +30,12 @@ Fact = TypeVar("Fact", covariant=True)
 
 @dataclass(frozen=True, eq=False)
 class RankView:
-    """One rank in its steady steps `first` to `behind` - 1; all figures are means for one step."""
+    """One rank in its steady steps `first` to `stop` - 1; all figures are means for one step."""
 
     common: CommonFacts
     split: RankSplit
     first: int
-    behind: int
+    stop: int
 
     @property
     def states(self) -> RankStates:
@@ -57,11 +57,11 @@ class RankView:
     @property
     def kept(self) -> slice:
         """The steady steps in arrays by step."""
-        return slice(self.first, self.behind)
+        return slice(self.first, self.stop)
 
     @property
     def steps(self) -> int:
-        return max(1, self.behind - self.first)
+        return max(1, self.stop - self.first)
 
     def mean(self, windows: IntArray) -> float:
         """The mean over the steady steps, of sums by window (the whole span's without steps).
@@ -75,7 +75,7 @@ class RankView:
         """The values of the steady steps, out of values by window (the whole span's without
         steps).
         """
-        return windows[1 + self.first : 1 + self.behind] if self.has_steps else windows[:1]
+        return windows[1 + self.first : 1 + self.stop] if self.has_steps else windows[:1]
 
     def frequency(self, counts: IntArray) -> float:
         """The part of the steady steps with at least one event, of counts by window (without steps:
@@ -174,7 +174,7 @@ class RankView:
     @property
     def end(self) -> int:
         """When the last steady step ended (ns, the run's clock)."""
-        return int(self.states.end[self.behind if self.has_steps else 0])
+        return int(self.states.end[self.stop if self.has_steps else 0])
 
 
 @dataclass(frozen=True, eq=False)

@@ -19,7 +19,7 @@ from gpu_profile.analysis.tables.statistics import encode_rows
 # Frameworks block on a copy by a synchronisation right after it: PyTorch's memcpy_and_sync calls
 # cudaMemcpyAsync, then cudaStreamSynchronize a few microseconds later:
 # https://github.com/pytorch/pytorch/blob/v2.11.0/c10/cuda/CUDAFunctions.h
-BEHIND_CALLS, BEHIND_NS = 3, 1_000_000
+NEAR_CALLS, NEAR_NS = 3, 1_000_000
 # .item() copies one element; the largest type, complex128, has 16 bytes.
 ONE_VALUE_BYTES = 16
 
@@ -30,7 +30,7 @@ _OF_ITSELF = (
     " to the host, as .cpu() makes it",
     " from pageable memory, as .to(device) makes it",
 )
-_BEHIND = (
+_AFTER = (
     "",
     " after one value was copied to the host, as .item() makes it",
     " after a copy to the host, as .cpu() makes it",
@@ -47,13 +47,13 @@ def name_blocking_calls(activity: Activity) -> tuple[IntArray, tuple[str, ...]]:
     rows = blocking_calls(activity).call
     copies_by_call = _find_copies(activity)
     copied = copies_by_call[rows]
-    behind = np.where(
+    before_call = np.where(
         copied == NOTHING, copies_by_call[_copy_before(activity, rows, copies_by_call)], NOTHING
     )
-    columns = (activity.calls.name[rows], copied.astype(np.int64), behind.astype(np.int64))
+    columns = (activity.calls.name[rows], copied.astype(np.int64), before_call.astype(np.int64))
     codes, combinations = encode_rows(*columns)
     names = [
-        f"{API_VERSION.sub('', activity.names[name])}{_OF_ITSELF[itself]}{_BEHIND[before]}"
+        f"{API_VERSION.sub('', activity.names[name])}{_OF_ITSELF[itself]}{_AFTER[before]}"
         for name, itself, before in combinations
     ]
     unique = tuple(dict.fromkeys(names))
@@ -81,9 +81,9 @@ def _copy_before(activity: Activity, rows: IntArray, copies_by_call: NDArray[np.
         of_thread = np.flatnonzero(calls.thread == thread)
         chosen = np.flatnonzero(threads == thread)
         place = np.searchsorted(of_thread, rows[chosen])
-        for back in range(BEHIND_CALLS, 0, -1):
+        for back in range(NEAR_CALLS, 0, -1):
             before = of_thread[np.maximum(place - back, 0)]
-            near = calls.start[rows[chosen]] - calls.end[before] <= BEHIND_NS
+            near = calls.start[rows[chosen]] - calls.end[before] <= NEAR_NS
             copy = near & (before != rows[chosen]) & (copies_by_call[before] != NOTHING)
             copy_calls[chosen[copy]] = before[copy]
     return copy_calls

@@ -18,12 +18,7 @@ from multiprocessing import active_children, parent_process
 from multiprocessing.synchronize import Semaphore
 from pathlib import Path
 
-from gpu_profile.analysis.multi_report.turns import (
-    end_turn,
-    keep_memory,
-    limit_turns,
-    return_memory,
-)
+from gpu_profile.analysis.multi_report.memory import MEMORY, return_freed, set_malloc
 from gpu_profile.analysis.multi_report.work import Answer, Notify, ReportSource, Work
 from gpu_profile.analysis.multi_report.worker_server import make_worker_context
 from gpu_profile.analysis.store import threads
@@ -200,8 +195,8 @@ def _start_worker(
     """
     threading.Thread(target=_end_with_parent, daemon=True).start()
     threads.restrict_to_share(workers)
-    limit_turns(turns, spares_memory)
-    keep_memory(spares_memory)
+    MEMORY.limit(turns, spares_memory)
+    set_malloc(spares_memory)
     gc.freeze()
     with suppress(OSError, AttributeError):  # Windows
         os.nice(5)  # the page waits for the replay, which runs beside 24 such processes
@@ -210,11 +205,11 @@ def _start_worker(
 def do_work(work: Work, forks: bool, keeps: bool = False) -> Answer:
     """Return what the report before has freed: the next one would fill only a part of its holes."""
     if not work.is_begun:
-        return_memory()
+        return_freed()
     try:
         return work.do(forks and threads.COUNT > 1, keeps)
     finally:
-        end_turn()
+        MEMORY.end_turn()
 
 
 def _end_with_parent() -> None:

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 from gpu_profile.analysis.kineto.source import describe_source
 from gpu_profile.analysis.multi_report.forked_copy import CAN_FORK, ForkedCopy
-from gpu_profile.analysis.multi_report.turns import spare_memory, take_turn
+from gpu_profile.analysis.multi_report.memory import MEMORY
 from gpu_profile.analysis.store.database import Database
 from gpu_profile.analysis.store.files.gzip_file import MOST_BYTES
 from gpu_profile.analysis.store.files.open_report import open_report
@@ -104,9 +104,9 @@ class Work:
     def _partials(self, database: Database, forks: bool) -> Partials:
         self.analyses[0].loads(database, self.source.scope)
         if self.is_light:
-            spare_memory()
+            MEMORY.spare()
         else:
-            take_turn()
+            MEMORY.take_turn()
         names, early = _WORKER.copies.pop(self.source.place, ((), None))
         # The first one loads what the others read too.
         found = {0: self._collect(0, database)}
@@ -119,7 +119,7 @@ class Work:
         copy = ForkedCopy(partial(self._collect_in_copy, long, database)) if long else None
         for index, _ in rest:
             if index not in (*begun, *long):
-                spare_memory()
+                MEMORY.spare()
                 found[index] = self._collect(index, database)
         notes = {*database.notes}
         for indexes, each in ((begun, early), (long, copy)):

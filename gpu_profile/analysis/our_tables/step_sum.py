@@ -35,23 +35,23 @@ def merge_steps(parts: Sequence[Sequence[RankStates]]) -> Table:
     ranks = sorted(chain.from_iterable(parts), key=lambda part: (part.rank, part.device))
     steps = [part.steps for part in ranks]
     drop, pairs = warm_up(steps), zip(ranks, common_steps(steps), strict=True)
-    rows = [_build_row(part, min(first + drop, behind), behind) for part, (first, behind) in pairs]
+    rows = [_build_row(part, min(first + drop, stop), stop) for part, (first, stop) in pairs]
     return Table("step_sum", COLUMNS, tuple(rows))
 
 
-def _build_row(part: RankStates, first: int, behind: int) -> tuple[Cell, ...]:
+def _build_row(part: RankStates, first: int, stop: int) -> tuple[Cell, ...]:
     steps = part.steps
-    time = (steps.end - steps.start)[first:behind]
+    time = (steps.end - steps.start)[first:stop]
     if not len(time):
         return (part.rank, 0, 0, *(None,) * 8, "no steps found", None)
     low, middle, high = np.quantile(time, (0, 0.5, 1))
     spread = float(np.std(time, ddof=1)) if len(time) > 1 else 0.0
     mean = float(np.mean(time))
     facts = (mean, middle, np.quantile(time, 0.95), low, high, spread, 100 * spread / max(mean, 1))
-    host = float(np.median((steps.host_end - steps.host_start)[first:behind]))
+    host = float(np.median((steps.host_end - steps.host_start)[first:stop]))
     numbers = tuple(round(float(fact), 1) for fact in facts)
     counts = (part.rank, len(time), len(steps) - len(time))
-    return (*counts, *numbers, round(host, 1), steps.source, count_kinds(steps.kind[first:behind]))
+    return (*counts, *numbers, round(host, 1), steps.source, count_kinds(steps.kind[first:stop]))
 
 
 def count_kinds(kind: IntArray) -> str | None:

@@ -34,12 +34,12 @@ def merge_step_trace(parts: Sequence[Sequence[RankStates]]) -> Table:
     steps = [part.steps for part in ranks]
     drop, pairs = warm_up(steps), zip(ranks, common_steps(steps), strict=True)
     rows = chain.from_iterable(
-        _build_rows(part, min(first + drop, behind), behind) for part, (first, behind) in pairs
+        _build_rows(part, min(first + drop, stop), stop) for part, (first, stop) in pairs
     )
     return Table("step_trace", COLUMNS, tuple(rows))
 
 
-def _build_rows(part: RankStates, first: int, behind: int) -> Iterator[tuple[Cell, ...]]:
+def _build_rows(part: RankStates, first: int, stop: int) -> Iterator[tuple[Cell, ...]]:
     steps = part.steps
     columns = (
         steps.start,
@@ -48,7 +48,7 @@ def _build_rows(part: RankStates, first: int, behind: int) -> Iterator[tuple[Cel
         steps.host_end - steps.host_start,
     )
     for number, times in enumerate(zip(*(column.tolist() for column in columns), strict=True)):
-        yield (part.rank, number, *times, int(first <= number < behind), *_tell_kind(steps, number))
+        yield (part.rank, number, *times, int(first <= number < stop), *_tell_kind(steps, number))
 
 
 def _tell_kind(steps: Steps, number: int) -> tuple[Cell, Cell]:

@@ -53,14 +53,14 @@ def merge_budgets(parts: Sequence[Sequence[RankBudget]]) -> Table:
     ranks = sorted(chain.from_iterable(parts), key=lambda rank: rank.states.rank)
     steps = [rank.states.steps for rank in ranks]
     drop, pairs = warm_up(steps), zip(ranks, common_steps(steps), strict=True)
-    rows = (_list_rows(rank, min(first + drop, behind), behind) for rank, (first, behind) in pairs)
+    rows = (_list_rows(rank, min(first + drop, stop), stop) for rank, (first, stop) in pairs)
     return Table("token_budget", COLUMNS, tuple(chain.from_iterable(rows)))
 
 
-def _list_rows(rank: RankBudget, first: int, behind: int) -> Iterator[tuple[Cell, ...]]:
+def _list_rows(rank: RankBudget, first: int, stop: int) -> Iterator[tuple[Cell, ...]]:
     steps = rank.states.steps
-    time, kinds = (steps.end - steps.start)[first:behind], steps.kind[first:behind]
-    parts = rank.budget.parts[first:behind]
+    time, kinds = (steps.end - steps.start)[first:stop], steps.kind[first:stop]
+    parts = rank.budget.parts[first:stop]
     for kind, name in enumerate(KINDS):
         rows = np.flatnonzero(kinds == kind)
         if not len(rows):

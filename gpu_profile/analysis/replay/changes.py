@@ -159,13 +159,13 @@ def find_releases(graph: RunGraph, ranks: Sequence[int] = ()) -> IntArray:
     return waits[follows & is_late & calls.waits[waits]]
 
 
-def find_waits_behind(graph: RunGraph, of_copies: Codes) -> IntArray:
+def find_waits_after(graph: RunGraph, of_copies: Codes) -> IntArray:
     """The calls with those that wait for them right after, as .to(device) has it."""
     calls = np.unique(of_copies).astype(np.int64)
     thread, last = graph.calls.thread, len(graph.calls.thread) - 1
-    behind = np.minimum(calls + 1, last)
-    waits = match_names(graph, SYNC_NAME)[graph.calls.name[behind]]
-    return np.union1d(calls, behind[waits & (thread[behind] == thread[calls])])
+    next_call = np.minimum(calls + 1, last)
+    waits = match_names(graph, SYNC_NAME)[graph.calls.name[next_call]]
+    return np.union1d(calls, next_call[waits & (thread[next_call] == thread[calls])])
 
 
 def find_edges(graph: RunGraph, nodes: IntArray, *kinds: Edge) -> IntArray:

@@ -112,14 +112,14 @@ def _walk(graph: _Contracted, delay: IntArray) -> IntArray:
     last: list[int] = np.r_[first, len(graph.target)][1:].tolist()
     source, lag = graph.source.tolist(), graph.lag.tolist()
     edge = 0
-    for node, behind in zip(targets.tolist(), last, strict=True):
+    for node, stop in zip(targets.tolist(), last, strict=True):
         latest = time[source[edge]] + lag[edge]
-        for other in range(edge + 1, behind):
+        for other in range(edge + 1, stop):
             arrival = time[source[other]] + lag[other]
             if arrival > latest:
                 latest = arrival
         time[node] += latest
-        edge = behind
+        edge = stop
     return np.array(time, np.int64)
 
 

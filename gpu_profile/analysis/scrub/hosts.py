@@ -10,8 +10,8 @@ import re
 
 _LABEL = r"[^\W_](?:[\w-]{0,61}\w)?"
 _TOP_LABEL = r"(?:[A-Za-z]{2,24}|xn--[a-z0-9-]{2,59})"
-_BEHIND = r"(?![\w-]|\.\w|\()"
-DOTTED = re.compile(rf"(?<![\w.<>/$-])(?<!::){_LABEL}(?:\.{_LABEL}){{0,12}}\.{_TOP_LABEL}{_BEHIND}")
+_END = r"(?![\w-]|\.\w|\()"
+DOTTED = re.compile(rf"(?<![\w.<>/$-])(?<!::){_LABEL}(?:\.{_LABEL}){{0,12}}\.{_TOP_LABEL}{_END}")
 """A name of two labels or more; the last has letters only (RFC 3696, section 2)."""
 _FILE_ENDINGS = (
     "py pyc pyx pyi so cu cuh cc cpp cxx c h hpp rs go ts js sh jl log txt json jsonl yaml yml toml"

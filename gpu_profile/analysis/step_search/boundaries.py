@@ -157,8 +157,8 @@ def _edges(launches: Launches, row: int, size: int, cycles: Cycles) -> tuple[int
     before = token[max(0, first - size) : first][::-1]
     same = before == model[::-1][: len(before)]
     back = len(same) if same.all() else int(np.argmin(same))
-    behind = token[last : last + size]
-    same = behind == model[: len(behind)]
+    after = token[last : last + size]
+    same = after == model[: len(after)]
     on = len(same) if same.all() else int(np.argmin(same))
     return (size - back) % size, on % size
 

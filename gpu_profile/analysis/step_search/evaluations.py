@@ -59,8 +59,8 @@ def split_at_openings(launches: Launches, usual: IntArray, first: IntArray, size
 def _find_nearest(rows: IntArray, places: IntArray, most: int) -> IntArray:
     """How far each row is from the nearest of the sorted places, at most `most`."""
     far = np.r_[-most, places, 2 * most]
-    behind = np.searchsorted(far, rows)
-    apart = np.minimum(far[behind] - rows, rows - far[behind - 1])
+    place = np.searchsorted(far, rows)
+    apart = np.minimum(far[place] - rows, rows - far[place - 1])
     return np.asarray(np.minimum(apart, most), np.int64)
 
 
@@ -81,9 +81,9 @@ def leave_out_evaluations(launches: Launches, first: IntArray, end: int, size: i
         kept = kept[:-1]
     if not len(kept):
         return first
-    behind = first[np.r_[0, kept[:-1] + 1]]
-    behind[0] = 0
-    return include_evaluations(launches, first[kept], behind, size)
+    ends = first[np.r_[0, kept[:-1] + 1]]
+    ends[0] = 0
+    return include_evaluations(launches, first[kept], ends, size)
 
 
 def _are_steps(token: IntArray, edges: IntArray, size: int) -> NDArray[np.bool_]:
@@ -118,52 +118,50 @@ def _begins_like(token: IntArray, first: IntArray, end: int) -> bool:
     return not len(same) or bool(same.max() >= LIKE)
 
 
-def find_pauses(launches: Launches, first: IntArray, behind: IntArray, size: int) -> IntArray:
+def find_pauses(launches: Launches, first: IntArray, ends: IntArray, size: int) -> IntArray:
     """The rows at which an evaluation between two steps begins.
 
-    `first` are the rows of the steps' first launches, `behind` the rows after which the step before
+    `first` are the rows of the steps' first launches, `ends` the rows after which the step before
     has ended, `size` the launches of a usual step. What multiplies no matrices is a log or a
     checkpoint, and what comes between more than an eighth of the steps is a part of the loop.
     """
     products = np.r_[0, np.cumsum(launches.multiplies)]
     fewest = max(FEWEST_LAUNCHES, int(LEAST_SIZE * size))
-    is_long = first - behind >= fewest
-    rows = np.flatnonzero(is_long & (products[first] > products[np.minimum(behind, first)]))
+    is_long = first - ends >= fewest
+    rows = np.flatnonzero(is_long & (products[first] > products[np.minimum(ends, first)]))
     rows = rows[rows > 0]
-    return behind[rows] if len(rows) <= max(1, MOST_EVALUATIONS * len(first)) else rows[:0]
+    return ends[rows] if len(rows) <= max(1, MOST_EVALUATIONS * len(first)) else rows[:0]
 
 
-def include_evaluations(
-    launches: Launches, first: IntArray, behind: IntArray, size: int
-) -> IntArray:
+def include_evaluations(launches: Launches, first: IntArray, ends: IntArray, size: int) -> IntArray:
     """The rows of the steps' first launches, where evaluations begin steps.
 
-    `first` are the rows at which the training part of each step begins, `behind` the rows after
+    `first` are the rows at which the training part of each step begins, `ends` the rows after
     which the step before has ended (of the first step: 0), `size` the launches of a usual step.
     """
     if launches.optimizer[: first[0]].any():
         return first  # a window, whose first step is not the program's
     fewest = max(FEWEST_LAUNCHES, int(LEAST_SIZE * size))
     length = np.zeros(len(first), np.int64)
-    for row in (1 + np.flatnonzero((first - behind)[1:] >= fewest)).tolist():
-        same = _count_same(launches.token, int(behind[row]), int(first[row]), int(first[0]))
-        if same >= fewest and _is_whole(launches, int(behind[row]), int(first[row]), same):
+    for row in (1 + np.flatnonzero((first - ends)[1:] >= fewest)).tolist():
+        same = _count_same(launches.token, int(ends[row]), int(first[row]), int(first[0]))
+        if same >= fewest and _is_whole(launches, int(ends[row]), int(first[row]), same):
             length[row] = same
     if not length.any():
-        length = _find_regular(launches, first, behind)
+        length = _find_regular(launches, first, ends)
     if length.any():
         length[0] = np.median(length[length > 0])
     return first - length
 
 
-def _find_regular(launches: Launches, first: IntArray, behind: IntArray) -> IntArray:
+def _find_regular(launches: Launches, first: IntArray, ends: IntArray) -> IntArray:
     """The launches that every n-th step begins with, counted from the first step; 0 for others.
 
     A loop that reads a value in steps 0, 5, 10, at their begin, and one that logs after steps 4,
     9, 14 launch the same. The first does so directly before the first step, too.
     """
     length, steps = np.zeros(len(first), np.int64), np.arange(len(first))
-    extra = first - behind
+    extra = first - ends
     rows = 1 + np.flatnonzero(extra[1:] > 0)
     size = int(extra[rows[0]]) if len(rows) >= FEWEST_TIMES else 0
     every_nth = np.array_equal(rows, steps[rows[0] :: rows[0]]) if size else False
@@ -177,22 +175,22 @@ def _find_regular(launches: Launches, first: IntArray, behind: IntArray) -> IntA
     return length
 
 
-def _count_same(token: IntArray, behind: int, row: int, other: int) -> int:
-    """How many launches before row `row`, down to `behind`, are those before row `other`."""
-    most = min(row - behind, other)
+def _count_same(token: IntArray, end: int, row: int, other: int) -> int:
+    """How many launches before row `row`, down to `end`, are those before row `other`."""
+    most = min(row - end, other)
     same = (token[row - most : row] == token[other - most : other])[::-1]
     fits = same & (np.cumsum(same) >= SAME * np.arange(1, most + 1))
     return int(np.flatnonzero(fits)[-1]) + 1 if fits.any() else 0
 
 
-def _is_whole(launches: Launches, behind: int, end: int, same: int) -> bool:
+def _is_whole(launches: Launches, begin: int, end: int, same: int) -> bool:
     """Whether these launches are a whole evaluation: no more of their kernels come before.
 
     Frameworks check the evaluation with two batches before the first step (Lightning). Copies
     alone are a checkpoint, which a window can cut, too.
     """
     kernel = ~(launches.to_device | launches.to_host)
-    before, inside = slice(behind, end - same), slice(end - same, end)
+    before, inside = slice(begin, end - same), slice(end - same, end)
     if kernel[inside].mean() < 1 / 2:
         return False
     kernels_before = launches.token[before][kernel[before]]

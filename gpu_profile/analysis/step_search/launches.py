@@ -42,10 +42,6 @@ class Launches:
     def __len__(self) -> int:
         return len(self.token)
 
-    def behind(self, row: int) -> "Launches":
-        """The launches from this row on."""
-        return self.pick(slice(row, None))
-
     def pick(self, rows: IntArray | slice) -> "Launches":
         """These launches only."""
         return Launches(**{field.name: getattr(self, field.name)[rows] for field in fields(self)})

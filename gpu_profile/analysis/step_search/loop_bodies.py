@@ -123,8 +123,8 @@ def _find_extra(launches: Launches, anchor: Anchor, row: int, body: slice) -> sl
     begin, end = (int(place) for place in anchor.place[row : row + 2])
     token, usual = launches.token[begin:end], launches.token[body]
     before = _count_true(token == np.resize(usual, len(token)))
-    behind = _count_true(token[::-1] == np.resize(usual[::-1], len(token)))
-    bodies = min(before + behind, len(token)) // len(usual)
+    after = _count_true(token[::-1] == np.resize(usual[::-1], len(token)))
+    bodies = min(before + after, len(token)) // len(usual)
     extra = len(token) - bodies * len(usual)
     begin += min(before, len(token) - extra)
     return slice(begin, begin + extra) if bodies and extra else None

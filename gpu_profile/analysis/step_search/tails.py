@@ -52,7 +52,7 @@ def count_tail(launches: Launches, last: IntArray, size: int) -> int:
     allowed = before <= TAIL_TIME * total
     sent = are_mostly(launches.to_device[window])
     fetched = allowed & are_mostly(launches.to_host[window[:, :width]])
-    low = _behind_log(fetched, sent)
+    low = _find_after_log(fetched, sent)
     pauses = np.median(launches.pause[window], axis=0)
     allowed[low] = True
     copy = _first_copy(sent, low)
@@ -60,7 +60,7 @@ def count_tail(launches: Launches, last: IntArray, size: int) -> int:
         few = min(width, TAIL_LAUNCHES)
         pause = np.where(allowed[:few] & (np.arange(few) >= low), pauses[:few], 0)
         return int(np.argmax(pause >= LONG_PAUSE * pause.max()))
-    return _behind_fetch(pauses, sent, copy, int(np.flatnonzero(allowed)[-1]))
+    return _find_after_fetch(pauses, sent, copy, int(np.flatnonzero(allowed)[-1]))
 
 
 def _before_usual(last: IntArray) -> IntArray:
@@ -82,7 +82,7 @@ def _zeroing(pauses: NDArray[np.float64], copy: int) -> float:
     return ZEROING_BEFORE_WAIT if pauses[copy] >= LONGEST * others else ZEROING_TIME
 
 
-def _behind_log(fetched: Flags, sent: Flags) -> int:
+def _find_after_log(fetched: Flags, sent: Flags) -> int:
     """The offset after the last copy to the host, e.g. of the loss for a log.
 
     A copy to the host well after the optimizer, or after the copy before, is one of the forward
@@ -104,7 +104,7 @@ def _first_copy(sent: Flags, low: int) -> int | None:
     return low + int(place[0]) if len(place) and find_group(sent) is not None else None
 
 
-def _behind_fetch(pauses: NDArray[np.float64], sent: Flags, copy: int, last: int) -> int:
+def _find_after_fetch(pauses: NDArray[np.float64], sent: Flags, copy: int, last: int) -> int:
     """The offset of a step's first launch: `copy`, the first of the batch's copies `sent`, or a
     later launch up to `last` before which a framework works.
 

@@ -160,13 +160,13 @@ def compute_quantiles(samples: Samples, share: float) -> NDArray[np.float64]:
     starts = np.flatnonzero(np.diff(samples.code, prepend=-1))
     if not len(starts):
         return np.empty(0)
-    behind = np.cumsum(samples.count)
+    stop = np.cumsum(samples.count)
     counts = np.add.reduceat(samples.count, starts)
     place = share * (counts - 1)
     low = np.floor(place).astype(np.int64)
-    base = behind[starts] - samples.count[starts]
+    base = stop[starts] - samples.count[starts]
     high = np.minimum(low + 1, counts - 1)
-    lower = samples.value[np.searchsorted(behind, base + low, side="right")]
-    upper = samples.value[np.searchsorted(behind, base + high, side="right")]
+    lower = samples.value[np.searchsorted(stop, base + low, side="right")]
+    upper = samples.value[np.searchsorted(stop, base + high, side="right")]
     result: NDArray[np.float64] = lower + (place - low) * (upper - lower)
     return result

@@ -63,7 +63,7 @@ def record_everywhere(
     if request.steps:
         _require_steps(names, _join(armed, "without_steps"))
     chosen = {place: calls[place] for place in calls if set(armed[place]["names"]) & set(names)}
-    number = 1 + max(request.behind, *(int(facts["last"]) for facts in armed.values()))
+    number = 1 + max(request.last_window, *(int(facts["last"]) for facts in armed.values()))
     start = max(float(facts["now"]) for facts in armed.values()) + _LEAD_S
     what = (f"--number={number}", f"--start={start:.3f}", *_describe_length(request))
     words = (*_choose_verb(request, directory), *what, f"--names={','.join(names)}")

@@ -49,11 +49,11 @@ def find_reports(places: Iterable[str]) -> tuple[Path, ...]:
     """
     paths: dict[Path, None] = {}
     for place in places:
-        paths |= dict.fromkeys(_list_behind(Path(place)))
+        paths |= dict.fromkeys(_list_reports(Path(place)))
     return tuple(paths)
 
 
-def _list_behind(path: Path) -> list[Path]:
+def _list_reports(path: Path) -> list[Path]:
     if not path.exists():
         raise ReportError(f"{path} does not exist", "`invoke reports` lists the runs")
     if is_readable(path):

@@ -50,7 +50,7 @@ def record(options: RecordOptions) -> None:
         raise ToolError(what, "Record them from their start: `invoke profile` without --record")
     Progress().show(f"recording {_describe(request)}")
     last = max((report.window for report in find_reports(directory)), default=0)
-    window = process.drive(launcher.record(job_id, replace(request, behind=last)))
+    window = process.drive(launcher.record(job_id, replace(request, last_window=last)))
     if options.every and options.every != OFF:
         _tell_schedule(request, window.number, directory, options)
         return

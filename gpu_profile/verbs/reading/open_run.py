@@ -6,7 +6,7 @@ from pathlib import Path
 
 from gpu_profile.analysis.multi_report.readers import Readers
 from gpu_profile.analysis.multi_report.work import ReportSource
-from gpu_profile.analysis.store.files.open_report import find_behind, is_url
+from gpu_profile.analysis.store.files.open_report import is_url, list_bucket_reports
 from gpu_profile.analysis.store.files.temporary import sweep
 from gpu_profile.cli.options.shared import ReadOptions, SchedulerOptions, WindowOptions
 from gpu_profile.cli.paths import output_file
@@ -92,7 +92,7 @@ def _describe_hidden_traces(choice: ReportChoice, sources: Sequence[ReportSource
 
 def _list_places(choice: ReportChoice, settings: Settings) -> list[str]:
     """Return where each report can be read: local files first, then URLs."""
-    urls = [url for place in choice.report if is_url(place) for url in find_behind(place)]
+    urls = [url for place in choice.report if is_url(place) for url in list_bucket_reports(place)]
     files = [place for place in choice.report if not is_url(place)]
     if urls and not files:
         return urls

@@ -37,7 +37,7 @@ def stopped(kubernetes: None) -> Iterator[Callable[[str], None]]:
     stop()
 
 
-def test_reports_behind_a_kubelet_that_stopped_wait_for_it(
+def test_reports_of_a_kubelet_that_stopped_wait_for_it(
     cluster: Cluster, stopped: Callable[..., None]
 ) -> None:
     handle = cluster.started("mpijob", "--", "sh", "-c", "sleep 1")

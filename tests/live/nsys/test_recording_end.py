@@ -74,7 +74,7 @@ def find_nsys_process(process: "subprocess.Popen[str]", word: str) -> int:
     return int(pid)
 
 
-def test_two_ranks_end_behind_one_step_and_the_program_goes_on(wrapper: Wrapper) -> None:
+def test_two_ranks_end_after_one_step_and_the_program_goes_on(wrapper: Wrapper) -> None:
     with start(wrapper, "--processes=2") as process:
         output, _ = process.communicate(timeout=180)
     assert process.returncode == CODE, output

@@ -58,7 +58,7 @@ def windows(invoked: Invoked) -> list[tuple[int, int]]:
     return [(report["rank"], report["window"]) for report in invoked.record()["reports"]]
 
 
-def test_torchrun_on_two_nodes_behind_srun(invoked: Invoked, torch: None, tmp_path: Path) -> None:
+def test_torchrun_on_two_nodes_under_srun(invoked: Invoked, torch: None, tmp_path: Path) -> None:
     """The step that asks for an address is left alone; each rank of torchrun has its report."""
     program = tmp_path / "meets.py"
     program.write_text(GLOO)

@@ -56,7 +56,7 @@ def test_an_early_stop_waits_until_a_script_has_become_nsys(wrapper: Wrapper) ->
     assert wrapper.reports() == ["rank0.nsys-rep"], said
 
 
-def test_a_double_dash_behind_the_first_is_the_program_s(wrapper: Wrapper) -> None:
+def test_a_double_dash_after_the_first_is_the_program_s(wrapper: Wrapper) -> None:
     done = wrapper.run("--", *python("pass"), "--lr", "--", "0.1", "--")
     assert (done.returncode, done.stderr) == (0, "")
     assert wrapper.recorded()["words"][-4:] == ["--lr", "--", "0.1", "--"]

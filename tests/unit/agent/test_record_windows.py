@@ -179,7 +179,7 @@ def test_a_window_ends_before_the_folder_of_nsys_is_full(
     assert note == f"{wrapper.directory} has less than {1 << 40} MB free"
 
 
-def test_a_window_of_steps_ends_behind_whole_ones(
+def test_a_window_of_steps_ends_after_whole_ones(
     wrapper: Wrapper, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The step that is open at the beginning counts for none. Marks show each one's number."""

@@ -161,6 +161,6 @@ def test_the_program_in_mpiruns_words(words: str, before: str, program: str) -> 
     assert wrap_mpi_words(words.split(), ["wrap"]) == [*before.split(), *ours, *program.split()]
 
 
-def test_each_program_behind_a_colon_is_wrapped() -> None:
+def test_each_program_after_a_colon_is_wrapped() -> None:
     words = wrap_mpi_words(["-n", "1", "./a", ":", "-n", "2", "./b", "x"], ["wrap"])
     assert words == ["-n", "1", "wrap", "./a", ":", "-n", "2", "wrap", "./b", "x"]

@@ -63,7 +63,7 @@ def part(address: str, number: int, offset: int, size: int, file: str = REPORT) 
     }
 
 
-def test_each_part_arrives_also_behind_a_bucket_that_asks_for_patience(
+def test_each_part_arrives_also_at_a_bucket_that_asks_for_patience(
     address: str,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,

@@ -115,7 +115,7 @@ def test_a_folder_without_parquet_is_refused(tmp_path: Path) -> None:
         Database.open(tmp_path)
 
 
-def test_damage_behind_the_header_is_named(tmp_path: Path) -> None:
+def test_damage_after_the_header_is_named(tmp_path: Path) -> None:
     path = tmp_path / "r.sqlite"
     content = bytearray(report(path))
     content[4096:-4096] = b"\xff" * (len(content) - 8192)

@@ -159,7 +159,7 @@ def test_another_tasks_file_takes_the_verbs(tmp_path: Path) -> None:
     assert "gp.check" not in listed
 
 
-def test_the_words_behind_the_dashes_reach_a_verb_of_another_tasks_file(tmp_path: Path) -> None:
+def test_the_words_after_the_dashes_reach_a_verb_of_another_tasks_file(tmp_path: Path) -> None:
     words = ("gp.profile", "--on=host", "--dry-run", "--gpus=0", "--", "python3", "a b.py", "-x")
     done = run_own_tasks(*words, directory=tmp_path)
     assert done.returncode == 0, done.said

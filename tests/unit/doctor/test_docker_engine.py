@@ -85,7 +85,7 @@ def test_an_engine_that_refuses_the_user_is_there() -> None:
     assert "sudo ./inv" in said
 
 
-def test_the_installed_command_is_named_with_its_path_behind_sudo(
+def test_the_installed_command_is_named_with_its_path_after_sudo(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("sys.argv", ["/home/me/.local/bin/gpu-profile", "doctor"])

@@ -191,7 +191,7 @@ def test_the_number_of_a_window_is_above_those_that_are_here(pods: Path) -> None
     """A pod that its operator made anew under its name has none: 1 would replace what is here."""
     cluster = KubernetesCluster(namespace="team")
     calls = copy_reports.call_in_pods(cluster, [pod("web-b")], windows.IN_CONTAINER)
-    request = replace(REQUEST, ranks=frozenset(), behind=7)
+    request = replace(REQUEST, ranks=frozenset(), last_window=7)
     process.drive(windows.record_everywhere(calls, "/wd/train-1", request))
     assert "request /wd/train-1 --number=8 " in (pods / "web-b" / "asked").read_text()
 

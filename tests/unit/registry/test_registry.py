@@ -48,7 +48,7 @@ def test_other_registries(text: str, host: str, path: str) -> None:
     assert ecr.fetch_authorization(found) is None
 
 
-def test_ecr_behind_another_address() -> None:
+def test_ecr_at_another_address() -> None:
     found = address.parse_registry("127.0.0.1:5000/team", ecr_registry=ECR)
     assert (found.host, found.account, found.repository("x")) == (
         "127.0.0.1:5000",

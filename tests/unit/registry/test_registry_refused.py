@@ -63,7 +63,7 @@ def test_almost_ecr(text: str) -> None:
         address.parse_registry(text)
 
 
-def test_what_is_behind_must_be_ecr() -> None:
+def test_what_a_proxy_serves_must_be_ecr() -> None:
     with pytest.raises(SettingsError, match="looks like ECR and is not"):
         address.parse_registry("127.0.0.1:5000", ecr_registry="example.com")
 

@@ -26,7 +26,7 @@ def test_steps_count_where_both_runs_print_them(tmp_path: Path) -> None:
     assert baseline.describe_cost(found) == "the profile cost 1.083x: 12.00 -> 13.00 ms a step"
 
 
-def test_steps_are_those_that_the_marks_tell_for_a_program_prints_those_behind_them_too(
+def test_steps_are_those_that_the_marks_tell_for_a_program_prints_those_after_them_too(
     tmp_path: Path,
 ) -> None:
     assert list_steps(tmp_path, PLAIN) == [10, 11, 12, 13, 14]
@@ -37,7 +37,7 @@ def test_steps_are_those_that_the_marks_tell_for_a_program_prints_those_behind_t
     assert list_steps(tmp_path, PLAIN) == [4, 4, 4]
 
 
-def test_the_control_of_a_baseline_is_its_mean_behind_the_start() -> None:
+def test_the_control_of_a_baseline_is_its_mean_after_the_start() -> None:
     """Each tenth step compiles. An evaluation that nobody recorded is in no mean."""
     plain = [900.0] * 20 + [*[10.0] * 9, 410.0] * 4
     found = baseline.compute_cost([*plain, 9000.0], [x + 1 for x in plain], 1.0, 9.0)

@@ -250,7 +250,7 @@ def test_a_process_that_is_killed_while_it_submits_leaves_the_handle(
 
 
 @pytest.mark.further
-def test_a_hang_up_while_a_job_is_submitted_comes_behind_it(tmp_path: Path) -> None:
+def test_a_hang_up_while_a_job_is_submitted_comes_after_it(tmp_path: Path) -> None:
     """SIGHUP in `docker run`: the handle is recorded, and the job goes on."""
     script = tmp_path / "bin" / "docker"
     script.parent.mkdir()

@@ -42,7 +42,7 @@ def test_a_recording_without_room_for_its_report_is_named(tmp_path: Path) -> Non
     assert "recording in /tmp/nsys-report-7cfb.qdstrm, in the job, which is kept" in str(full.value)
 
 
-def test_a_recording_is_found_behind_the_name_of_its_pod(tmp_path: Path) -> None:
+def test_a_recording_is_found_by_the_name_of_its_pod(tmp_path: Path) -> None:
     lines = [f"[pod/train-1-master-0/pytorch] {line}" for line in NSYS.splitlines()]
     (tmp_path / "output.log").write_text("\n".join(lines))
     with pytest.raises(

@@ -76,7 +76,7 @@ def test_the_record_keeps_them(tmp_path: Path) -> None:
     assert record.load_run(tmp_path).reports == (summary,)
 
 
-def test_the_control_is_the_mean_of_the_steps_behind_the_recording() -> None:
+def test_the_control_is_the_mean_of_the_steps_after_the_recording() -> None:
     """An evaluation, in step 5, is in none of the means."""
     times = StepTimes(recorded=(0, 3), ms=(9.0, 5.0, 4.0, 50.0, 3.0, 400.0, 5.0, 4.0), control=4)
     control = times.find_control()

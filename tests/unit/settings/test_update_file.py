@@ -45,7 +45,7 @@ def test_a_new_setting_comes_last_in_its_section_with_its_comment() -> None:
     assert update.text == render_template().replace("IMAGE=gpu-profile", "IMAGE=mine # !")
 
 
-def test_a_new_setting_comes_behind_its_neighbour() -> None:
+def test_a_new_setting_comes_after_its_neighbour() -> None:
     old = without(render_template(), "VERSION", "INSTALL_TORCH", "KUBE_WAIT")
     assert update_text(old, {}).text == render_template()
 

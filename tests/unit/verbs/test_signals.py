@@ -150,7 +150,7 @@ def test_a_stopped_job_gives_its_answer_and_is_no_failure(tmp_path: Path, engine
     )
 
 
-def test_a_job_that_fails_behind_a_stop_that_failed_was_not_stopped(
+def test_a_job_that_fails_after_a_stop_that_failed_was_not_stopped(
     tmp_path: Path, engine: Path, fake_tool: FakeTool
 ) -> None:
     reporting_here(tmp_path)

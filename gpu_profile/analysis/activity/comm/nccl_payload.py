@@ -249,9 +249,9 @@ def find_launches(calls: NcclCalls, thread: IntArray, launched: IntArray) -> Lau
         batches: dict[int, list[int]] = {}
         for kernel, batch in zip(rows[inside].tolist(), place[inside].tolist(), strict=True):
             batches.setdefault(batch, []).append(kernel)
-        behind = np.r_[first, len(thread_calls)]
+        edges = np.r_[first, len(thread_calls)]
         for batch, kernels in batches.items():
-            launches += _assign(calls, kernels, thread_calls[behind[batch] : behind[batch + 1]])
+            launches += _assign(calls, kernels, thread_calls[edges[batch] : edges[batch + 1]])
     table = np.array(launches, np.float64).reshape(-1, 3).T
     return Launches(table[0].astype(np.int64), table[1].astype(np.int64), table[2])
 

@@ -49,11 +49,11 @@ def find_handed_reads(activity: Activity) -> HandedReads:
     is_copying = is_among(calls.thread[rows], copying)
     first = np.flatnonzero(is_copying[1:] & ~is_copying[:-1]) + 1
     first = first[calls.match_names(activity.names, HOST_FUNCTION_NAME)[rows[first - 1]]]
-    behind = np.r_[np.flatnonzero(~is_copying), len(rows)]
-    behind = behind[np.searchsorted(behind, first)]
+    stop = np.r_[np.flatnonzero(~is_copying), len(rows)]
+    stop = stop[np.searchsorted(stop, first)]
     copies = np.r_[_find_copies(activity, rows), len(rows)]
     copies = copies[np.searchsorted(copies, first)]
-    first, copies = first[copies < behind], copies[copies < behind]
+    first, copies = first[copies < stop], copies[copies < stop]
     asked, begin = rows[first - 1], rows[first]
     op = _find_awaited(activity, asked, begin)
     return HandedReads(asked, begin, rows[copies], calls.end[asked], op)

@@ -43,10 +43,10 @@ def _begins_anew(iterations: Iterations, first: int) -> bool:
     """
     kind, batch, prompts = iterations.kind, iterations.batch, iterations.prompts
     others = np.flatnonzero(kind[first:] != PREFILL)
-    behind = first + int(others[0]) if len(others) else len(kind)
-    if behind == len(kind) or kind[behind] != DECODE:
+    after = first + int(others[0]) if len(others) else len(kind)
+    if after == len(kind) or kind[after] != DECODE:
         return True
-    earlier = prompts[first : behind - 1]
+    earlier = prompts[first : after - 1]
     continued = (earlier == NOT_TOLD) | (earlier == prompts.max())
-    fewest_new = int(batch[first:behind].sum()) - int(np.sum(continued))
-    return int(batch[behind]) <= fewest_new
+    fewest_new = int(batch[first:after].sum()) - int(np.sum(continued))
+    return int(batch[after]) <= fewest_new

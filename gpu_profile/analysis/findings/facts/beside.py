@@ -55,8 +55,8 @@ def _mark_part(communication: Intervals, start: IntArray, end: IntArray) -> Besi
     return marks
 
 
-def _mark_rows(first: IntArray, behind: IntArray, count: int) -> Flags:
-    """A mask of the places from any `first` to before its `behind`."""
+def _mark_rows(first: IntArray, stop: IntArray, count: int) -> Flags:
+    """A mask of the places from any `first` to before its `stop`."""
     begun = np.bincount(first, minlength=count + 1)
-    ended = np.bincount(np.maximum(behind, first), minlength=count + 1)
+    ended = np.bincount(np.maximum(stop, first), minlength=count + 1)
     return np.asarray(np.cumsum(begun - ended)[:count] > 0, np.bool_)

@@ -22,5 +22,5 @@ def find_captures(activity: Activity) -> Intervals:
     instantiates = calls.match_names(activity.names, INSTANTIATE_NAME)[order]
     first, last = find_capture_calls(thread, launches, instantiates)
     is_inside = launches[last] & (first > 0) & (thread[first - 1] == thread[first])
-    before, behind = order[first[is_inside] - 1], order[last[is_inside]]
-    return Intervals.union(calls.end[before], calls.start[behind])
+    before, after = order[first[is_inside] - 1], order[last[is_inside]]
+    return Intervals.union(calls.end[before], calls.start[after])

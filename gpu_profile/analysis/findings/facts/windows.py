@@ -26,21 +26,21 @@ class Windows:
             time, weight = time[order], weight[order]
         sums = np.zeros(len(weight) + 1, np.int64)
         np.cumsum(weight, out=sums[1:])
-        first, behind = (np.searchsorted(time, edge) for edge in (self.start, self.end))
-        return np.asarray(sums[behind] - sums[first], np.int64)
+        first, stop = (np.searchsorted(time, edge) for edge in (self.start, self.end))
+        return np.asarray(sums[stop] - sums[first], np.int64)
 
     def count(self, time: IntArray) -> IntArray:
         """The number of events in each window, given the events' times."""
         ordered = time if is_rising(time) else np.sort(time)
-        first, behind = (np.searchsorted(ordered, edge) for edge in (self.start, self.end))
-        return np.asarray(behind - first, np.int64)
+        first, stop = (np.searchsorted(ordered, edge) for edge in (self.start, self.end))
+        return np.asarray(stop - first, np.int64)
 
     def count_rows(self, time: IntArray, chosen: Flags) -> IntArray:
         """The number of chosen events in each window, given the rising times of all events."""
         counts = np.zeros(len(time) + 1, np.int32)
         np.cumsum(chosen, out=counts[1:])
-        first, behind = (np.searchsorted(time, edge) for edge in (self.start, self.end))
-        return np.asarray(counts[behind] - counts[first], np.int64)
+        first, stop = (np.searchsorted(time, edge) for edge in (self.start, self.end))
+        return np.asarray(counts[stop] - counts[first], np.int64)
 
 
 def list_windows(activity: Activity) -> Windows:

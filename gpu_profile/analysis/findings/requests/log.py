@@ -199,13 +199,13 @@ def _read_bench(path: Path, requests: Sequence[Mapping[str, Any]]) -> RequestLog
     if not all(_is_in_order(*row) for row in rows):
         what = f"{path}: times of a request do not rise, or it has no tokens"
         raise SettingsError(what, "Use the file as trtllm-bench wrote it")
-    begin, behind = min(start for start, *_ in rows), max(end for _, _, end, _ in rows)
+    begin, end = min(start for start, *_ in rows), max(end for _, _, end, _ in rows)
     betweens = ((end - first) / (many - 1) for _, first, end, many in rows if many > 1)
     return RequestLog(
         (),
         tuple((first - start) / 1e9 for start, first, *_ in rows),
         tuple(between / 1e9 for between in betweens),
-        sum(tokens for *_, tokens in rows) * 1e9 / max(behind - begin, 1.0),
+        sum(tokens for *_, tokens in rows) * 1e9 / max(end - begin, 1.0),
     )
 
 

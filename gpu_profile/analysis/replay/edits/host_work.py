@@ -14,7 +14,7 @@ from gpu_profile.analysis.arrays.types import Flags, IntArray
 from gpu_profile.analysis.replay.changes import (
     LEAST_SHARE,
     choose_ops,
-    find_waits_behind,
+    find_waits_after,
     free_calls,
     mark_launches,
     match_copies,
@@ -113,8 +113,8 @@ def _find_places(graph: RunGraph, stretches: IntArray) -> IntArray:
     names = np.full(len(graph.calls.start) + 1, NONE, np.int64)
     names[graph.ops.call[launched]] = graph.ops.name[launched]
     begins = np.unique(number_stretches(graph), return_index=True)[1]
-    begin, behind = begins[stretches], np.append(begins, NONE)[stretches + 1]
-    return np.stack((graph.call_rank[begin], names[begin], names[behind]), axis=1)
+    begin, end = begins[stretches], np.append(begins, NONE)[stretches + 1]
+    return np.stack((graph.call_rank[begin], names[begin], names[end]), axis=1)
 
 
 def drop_copies(graph: RunGraph, weights: Weights, copies: IntArray) -> Weights:
@@ -124,7 +124,7 @@ def drop_copies(graph: RunGraph, weights: Weights, copies: IntArray) -> Weights:
     weights = weights.with_work(copies, 0)
     starts = graph.nodes.op_start[copies]
     weights = shorten(graph, weights, starts, weights.delay[starts])
-    calls = find_waits_behind(graph, graph.ops.call[copies])
+    calls = find_waits_after(graph, graph.ops.call[copies])
     return free_calls(graph, unblock_calls(graph, weights, calls), calls)
 
 

@@ -10,7 +10,7 @@ from gpu_profile.analysis.arrays.types import IntArray
 from gpu_profile.analysis.replay.changes import (
     Change,
     choose_calls,
-    find_waits_behind,
+    find_waits_after,
     free_calls,
     mark_launches,
     match_small_copies,
@@ -48,7 +48,7 @@ def _copy_at_once(graph: RunGraph, weights: Weights) -> Weights:
     rows, group = _group_small_copies(graph)
     in_turns = find_turn_copies(graph, rows)
     rows = np.union1d(rows[~np.r_[True, group[1:] != group[:-1]][: len(rows)]], in_turns)
-    calls = find_waits_behind(graph, ops.call[rows])
+    calls = find_waits_after(graph, ops.call[rows])
     weights = free_calls(graph, unblock_calls(graph, weights, calls), calls)
     weights = weights.with_work(rows, 0 * rows)
     starts = graph.nodes.op_start[rows]
@@ -71,7 +71,7 @@ def find_copying_calls(graph: RunGraph) -> IntArray:
     """
     rows, group = _group_small_copies(graph)
     _, place, counts = np.unique(group, return_inverse=True, return_counts=True)
-    return find_waits_behind(graph, graph.ops.call[rows[counts[place] > 1]])
+    return find_waits_after(graph, graph.ops.call[rows[counts[place] > 1]])
 
 
 FEW_COPIES = Change("small copies", _copy_at_once, ("many_small_copies",))

@@ -14,7 +14,7 @@ from gpu_profile.analysis.arrays.types import IntArray
 from gpu_profile.analysis.replay.changes import (
     choose_ops,
     find_staged_copies,
-    find_waits_behind,
+    find_waits_after,
     match_copies,
     match_names,
     shorten,
@@ -56,7 +56,7 @@ def leave_state(graph: RunGraph, weights: Weights) -> Weights:
     does not pause between them, where it allocates and frees what they copy from and to.
     """
     copies = find_moved_state(graph)
-    calls = find_waits_behind(graph, graph.ops.call[copies])
+    calls = find_waits_after(graph, graph.ops.call[copies])
     stretch = number_stretches(graph)[calls]
     later = calls[1:][stretch[1:] == stretch[:-1]]
     pauses = weights.silent[later]

@@ -57,12 +57,12 @@ def find_state_pauses(graph: RunGraph) -> IntArray:
     last = np.maximum.accumulate(np.where(reads | writes, place, NONE))
     before = np.r_[NONE, last[:-1]]
     ends = np.where(reads | writes, place, len(order))
-    behind = np.minimum.accumulate(ends[::-1])[::-1]
-    both = (before != NONE) & (behind < len(order))
-    before, behind = np.maximum(before, 0), np.minimum(behind, len(order) - 1)
+    after = np.minimum.accumulate(ends[::-1])[::-1]
+    both = (before != NONE) & (after < len(order))
+    before, after = np.maximum(before, 0), np.minimum(after, len(order) - 1)
     launches, rank = np.cumsum(mark_launches(graph)[order]), graph.call_rank[order]
-    both &= reads[before] & writes[behind] & (rank[before] == rank[behind])
-    both &= launches[before] == launches[behind]
+    both &= reads[before] & writes[after] & (rank[before] == rank[after])
+    both &= launches[before] == launches[after]
     return np.asarray(order[both & (graph.calls.silent[order] > 0)], np.int64)
 
 

@@ -90,8 +90,8 @@ def _find_awaited_copies(graph: RunGraph, waits: Flags, copy_kind: int) -> IntAr
     ops, thread = graph.ops, graph.calls.thread
     copies = np.flatnonzero(match_small_copies(graph, copy_kind))
     call = ops.call[copies].astype(np.int64)
-    behind = np.minimum(call + 1, len(thread) - 1)
-    is_awaited = waits[call] | (waits[behind] & (thread[behind] == thread[call]))
+    next_call = np.minimum(call + 1, len(thread) - 1)
+    is_awaited = waits[call] | (waits[next_call] & (thread[next_call] == thread[call]))
     return np.asarray(copies[is_awaited], np.int64)
 
 

@@ -62,7 +62,7 @@ def build_rank_graph(
 
 def _choose_ops(activity: Activity, window: Window) -> IntArray:
     """The operations launched in the window, and those launched before that ran in it."""
-    inside = activity.find_launched(window.begin, window.behind)
+    inside = activity.find_launched(window.begin, window.end)
     before = activity.find_launched(NEVER, window.begin)
     return np.union1d(inside, before[activity.ops.end[before] > window.begin])
 

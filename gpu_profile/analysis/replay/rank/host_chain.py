@@ -71,8 +71,8 @@ class HostChain:
 def chain_calls(activity: Activity, window: Window) -> HostChain:
     """The calls of the window, thread by thread."""
     calls = activity.calls
-    first, behind = np.searchsorted(calls.start, (window.begin, window.behind)).tolist()
-    rows = first + np.flatnonzero(is_among(calls.thread[first:behind], activity.launching))
+    first, stop = np.searchsorted(calls.start, (window.begin, window.end)).tolist()
+    rows = first + np.flatnonzero(is_among(calls.thread[first:stop], activity.launching))
     rows = rows[np.argsort(calls.thread[rows], kind="stable")]
     is_first = _mark_first(calls.thread[rows])
     group = np.cumsum(is_first) - 1
@@ -223,10 +223,10 @@ def _join_pauses(activity: Activity, chain: HostChain, pause: IntArray, stall: i
     reads = _mark_rows(activity, chain, is_large & (ops.copy_kind == COPY_TO_HOST))
     stretch = np.cumsum(begins) - 1
     first = np.flatnonzero(begins)
-    behind_read = _count_before(reads) > _count_before(reads)[first][stretch]
+    is_after_read = _count_before(reads) > _count_before(reads)[first][stretch]
     before = _count_before(copies)
     copies_to_come = np.r_[before[first[1:]], copies.sum()][stretch] - before
-    inside = behind_read & (copies_to_come > 0)
+    inside = is_after_read & (copies_to_come > 0)
     total = np.bincount(stretch, weights=pause * inside, minlength=len(first))
     return np.asarray(inside & (total[stretch] >= stall), np.bool_)
 

@@ -80,8 +80,8 @@ def _find_full(
     # A stream's operations can overlap at their ends: searchsorted needs times that never fall.
     ends = np.maximum.accumulate(activity.ops.end[rows])
     oldest = np.minimum(np.searchsorted(ends, start, "right"), len(rows) - 1)
-    is_behind = np.arange(len(rows)) - oldest >= min(FULL * depth, depth - LEAST_ROOM)
-    chosen = np.flatnonzero((returned - start > LONG_CALL_NS) & is_behind)
+    is_queue_full = np.arange(len(rows)) - oldest >= min(FULL * depth, depth - LEAST_ROOM)
+    chosen = np.flatnonzero((returned - start > LONG_CALL_NS) & is_queue_full)
     source, returned = rows[oldest[chosen]], returned[chosen]
     after = returned - ends[oldest[chosen]]
     last = _find_last_ended(activity, returned)

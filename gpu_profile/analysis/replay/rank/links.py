@@ -44,9 +44,9 @@ def find_links(
 ) -> RawLinks:
     """The links among the operations `rows` and the calls of the chain."""
     # From the step before on: its recorded events are awaited in the window.
-    recent = activity.find_launched(window.lead, window.behind)
+    recent = activity.find_launched(window.lead, window.end)
     order = StreamOrder(activity, np.union1d(recent, rows))
-    dependencies = follow_markers(activity, database, order, window.lead, window.behind)
+    dependencies = follow_markers(activity, database, order, window.lead, window.end)
     events = _make_array(dependencies.events)
     holds = activity.ops.end[events[:, 0]] <= activity.ops.start[events[:, 1]]
     waits = np.concatenate((_make_array(dependencies.returns), _find_copies(activity, rows)))

@@ -24,9 +24,9 @@ MOST_RANKS = 16
 
 @dataclass(frozen=True, eq=False)
 class Window:
-    """`count` steps from `first`. `begin` and `behind`: when the host began with the first of them
+    """`count` steps from `first`. `begin` and `end`: when the host began with the first of them
     and ended the last one. `lead`: when it began the step before. `edges`: the begin of each step
-    and `behind`. All in ns on the report's clock.
+    and `end`. All in ns on the report's clock.
     """
 
     first: int
@@ -39,7 +39,7 @@ class Window:
         return int(self.edges[0])
 
     @property
-    def behind(self) -> int:
+    def end(self) -> int:
         return int(self.edges[-1])
 
     def steps_of(self, time: IntArray) -> IntArray:
@@ -53,16 +53,16 @@ def choose_window(activity: Activity, ranks: int = 1) -> Window | str:
     """
     steps = find_steps(activity)
     drop = first_steady(steps.end - steps.start)
-    drop, behind = _find_stretch(steps.unasked, drop, len(steps))
-    left = behind - drop
+    drop, stop = _find_stretch(steps.unasked, drop, len(steps))
+    left = stop - drop
     if left < LEAST_STEPS:
         return f"{left} steady steps, the replay needs {LEAST_STEPS}" if left else "no steps"
     if activity.leader is not None:
         return "its process drives several GPUs"
     if len(activity.seams):
         return "its recording is of several windows"
-    drop = _choose_begin(activity, steps, drop, behind, ranks)
-    left = behind - drop
+    drop = _choose_begin(activity, steps, drop, stop, ranks)
+    left = stop - drop
     step = find_op_steps(activity, steps.host_start, steps.host_end)
     sizes = np.cumsum(np.bincount(step[step >= drop] - drop, minlength=left))
     if sizes[LEAST_STEPS - 1] > MOST_OPS:
@@ -77,17 +77,17 @@ def choose_window(activity: Activity, ranks: int = 1) -> Window | str:
     return Window(drop, count, lead, np.r_[start, end])
 
 
-def _choose_begin(activity: Activity, steps: Steps, first: int, behind: int, ranks: int) -> int:
+def _choose_begin(activity: Activity, steps: Steps, first: int, stop: int, ranks: int) -> int:
     """The first of the steps that are replayed, of the steady ones from `first` on.
 
     A program slows down and speeds up: files that are not in memory yet, other programs beside it.
     Ranks of one run have to choose the same steps, so they leave out what is usually the start.
     """
     if ranks > 1:
-        return first + count_start(steps.number[first:behind])
+        return first + count_start(steps.number[first:stop])
     if steps.are_iterations:
-        return _choose_first(steps, _count_launches(activity, steps), first, behind)
-    lengths = (steps.end - steps.start)[first:behind]
+        return _choose_first(steps, _count_launches(activity, steps), first, stop)
+    lengths = (steps.end - steps.start)[first:stop]
     return first + find_typical_steps(lengths, min(MOST_STEPS, len(lengths)))
 
 
@@ -98,13 +98,13 @@ def count_start(number: IntArray) -> int:
     return int(np.searchsorted(number, START_STEPS))
 
 
-def _find_stretch(unasked: IntArray, first: int, behind: int) -> tuple[int, int]:
+def _find_stretch(unasked: IntArray, first: int, stop: int) -> tuple[int, int]:
     """The first MOST_STEPS steps, or the most, between which an engine always had requests."""
-    pauses = np.flatnonzero(unasked[first:behind]) + first + 1
-    edges = np.unique(np.r_[first, pauses, behind])
+    pauses = np.flatnonzero(unasked[first:stop]) + first + 1
+    edges = np.unique(np.r_[first, pauses, stop])
     sizes = np.minimum(np.diff(edges), MOST_STEPS)
     if not len(sizes):
-        return first, behind
+        return first, stop
     place = int(np.argmax(sizes))
     return int(edges[place]), int(edges[place + 1])
 
@@ -113,19 +113,19 @@ def _count_launches(activity: Activity, steps: Steps) -> IntArray:
     """The calls by step that launch something: one of a graph, hundreds without."""
     called = activity.ops.call[activity.ops.call != NO_CALL]
     begins = np.sort(activity.calls.start[np.unique(called)])
-    first, behind = (np.searchsorted(begins, edge) for edge in (steps.host_start, steps.host_end))
-    return np.asarray(behind - first, np.int64)
+    first, stop = (np.searchsorted(begins, edge) for edge in (steps.host_start, steps.host_end))
+    return np.asarray(stop - first, np.int64)
 
 
-def _choose_first(steps: Steps, launches: IntArray, first: int, behind: int) -> int:
+def _choose_first(steps: Steps, launches: IntArray, first: int, stop: int) -> int:
     """The first of MOST_STEPS iterations of an engine that are most like all: by the shares of
     their kinds, their mean and their launches. The first ones of a server are mostly prompts.
     """
-    count = min(MOST_STEPS, behind - first)
-    time = (steps.end - steps.start)[first:behind].astype(np.float64)
+    count = min(MOST_STEPS, stop - first)
+    time = (steps.end - steps.start)[first:stop].astype(np.float64)
     time = np.minimum(time, np.quantile(time, CAP_QUANTILE))
-    kinds = steps.kind[first:behind]
-    many = launches[first:behind] / max(float(launches[first:behind].mean()), 1.0)
+    kinds = steps.kind[first:stop]
+    many = launches[first:stop] / max(float(launches[first:stop].mean()), 1.0)
     columns = [time / time.mean(), many, *(kinds == kind for kind in np.unique(kinds))]
     values = np.stack(columns, axis=1).astype(np.float64)
     sums = np.concatenate((np.zeros((1, values.shape[1])), np.cumsum(values, axis=0)))

@@ -121,8 +121,8 @@ class _Draft:
         late = (ops.start[rows] - calls.end[call])[after]
         least = int(np.quantile(late, LATENCY_QUANTILE)) if len(late) else 0
         lag = min(LATENCY_NS, least)
-        behind, early = rows[after], rows[~after]
-        self._add(Edge.LAUNCH, self._returns(call[after]), self._op_starts(behind), lag)
+        later, early = rows[after], rows[~after]
+        self._add(Edge.LAUNCH, self._returns(call[after]), self._op_starts(later), lag)
         self._add(Edge.LAUNCH, self._starts(call[~after]), self._op_starts(early), EARLY_NS)
 
     def _add_streams(self) -> None:
@@ -136,12 +136,12 @@ class _Draft:
         launched = np.where(ops.step == BEFORE, np.iinfo(np.int64).min, launched)
         order = np.lexsort((ops.start, launched, ops.stream))
         same = ops.stream[order][1:] == ops.stream[order][:-1]
-        before, behind = order[:-1][same], order[1:][same]
-        apart = ops.end[before] <= ops.start[behind]
-        self._add(Edge.STREAM, self._op_ends(before[apart]), self._op_starts(behind[apart]))
-        before, behind = before[~apart], behind[~apart]
-        lag = np.maximum(ops.start[behind] - ops.start[before], 0)
-        self._add(Edge.STREAM, self._op_starts(before), self._op_starts(behind), lag)
+        before, later = order[:-1][same], order[1:][same]
+        apart = ops.end[before] <= ops.start[later]
+        self._add(Edge.STREAM, self._op_ends(before[apart]), self._op_starts(later[apart]))
+        before, later = before[~apart], later[~apart]
+        lag = np.maximum(ops.start[later] - ops.start[before], 0)
+        self._add(Edge.STREAM, self._op_starts(before), self._op_starts(later), lag)
 
     def _add_turns(self, turns: Turns) -> None:
         """From the last operation of a stream's turn on an engine to the first of the next turn.

@@ -21,7 +21,7 @@ def is_url(place: str) -> bool:
     return "://" in place
 
 
-def find_behind(url: str) -> list[str]:
+def list_bucket_reports(url: str) -> list[str]:
     """Return the reports right below `s3://team/baselines/main`, or the URL that names a report.
 
     Raises ReportError where there is none.

@@ -173,7 +173,7 @@ for _ in range(20): model(); torch.autograd.backward(); optimizer.step()
 """
 
 
-def test_behind_the_end_modules_have_no_marks(
+def test_after_the_end_modules_have_no_marks(
     site: Path, tool: Path, tmp_path: Path, listener: Listener
 ) -> None:
     """They would slow the control. Steps go on, by the outermost forward."""

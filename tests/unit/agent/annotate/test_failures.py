@@ -48,7 +48,7 @@ def test_a_program_without_errors_is_marked_to_its_end(site: Path, tool: Path) -
     assert log.count("pop gpu-profile") == len(pushed)
 
 
-def test_a_program_goes_on_behind_a_forward_that_was_interrupted(site: Path, tool: Path) -> None:
+def test_a_program_goes_on_after_a_forward_that_was_interrupted(site: Path, tool: Path) -> None:
     """torch calls no hook after a KeyboardInterrupt: the next forward of the model is no recursion
     but the outermost one, and begins a step.
     """
@@ -75,7 +75,7 @@ def list_pushed(site: Path) -> list[str]:
     return [line.removeprefix("push ") for line in log if "push" in line and "|" not in line]
 
 
-def test_a_program_goes_on_behind_an_optimizer_that_failed(site: Path, tool: Path) -> None:
+def test_a_program_goes_on_after_an_optimizer_that_failed(site: Path, tool: Path) -> None:
     """torch calls no hook after a step that raises: its range ends at the next step."""
     code = (
         "import torch\nmodel, optimizer = torch.nn.Module(), torch.optim.Optimizer()\n"

@@ -133,7 +133,7 @@ def test_a_program_that_begins_to_train_has_steps(site: Path, tool: Path, tmp_pa
     assert list_pushed(site).count("step") == 3
 
 
-def test_a_program_that_trains_behind_its_recording_keeps_the_control_of_forwards(
+def test_a_program_that_trains_after_its_recording_keeps_the_control_of_forwards(
     site: Path, tool: Path, tmp_path: Path, listener: Listener
 ) -> None:
     thread = end_at(site, listener, 16)

@@ -145,7 +145,7 @@ def test_a_program_of_another_library_has_names_too(site: Path, tool: Path) -> N
     assert (done.returncode, done.stderr) == (0, "")
 
 
-def test_stacks_are_read_again_behind_forks(site: Path, tool: Path) -> None:
+def test_stacks_are_read_again_after_forks(site: Path, tool: Path) -> None:
     """The thread ends for each fork, from Python 3.12 on, and begins at the next collection.
 
     Its first mark tells of 10 ms, as that of a new thread, not of the time since the fork, which

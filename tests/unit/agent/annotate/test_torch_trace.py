@@ -96,7 +96,7 @@ def make_steps(window: Ending | Window, until: int) -> list[int]:
     return turned
 
 
-def test_it_ends_behind_enough_steps_and_the_program_goes_on(torch: Any, tmp_path: Path) -> None:
+def test_it_ends_after_enough_steps_and_the_program_goes_on(torch: Any, tmp_path: Path) -> None:
     trace = TorchTrace(torch, str(tmp_path / "rank0.a.pt.trace.json"))
     ending = Ending(torch, str(tmp_path / "rank0.a.steps.json"), "", trace)
     assert make_steps(ending, 70) == [60]

@@ -20,10 +20,10 @@ def diagnosed(recording: Recording, folder: Path) -> Diagnosis:
         return diagnose_reports(database)
 
 
-def lose_events(recording: Recording, behind: int) -> None:
+def lose_events(recording: Recording, end: int) -> None:
     """nsys loses each call of CUDA from this time (ns) on, and what it launched."""
     calls, kernels = (recording.rows[table] for table in TABLES)
-    calls[:] = [row for row in calls if int(str(row[0])) < behind]
+    calls[:] = [row for row in calls if int(str(row[0])) < end]
     known = {row[4] for row in calls}
     kernels[:] = [row for row in kernels if row[4] in known]
 

@@ -73,7 +73,7 @@ def cut(condition: str, tables: Sequence[str] = TABLES) -> list[str]:
     return [edges, *rest, "DROP TABLE edges"]
 
 
-def behind(part: float) -> str:
+def after(part: float) -> str:
     return f"start > (SELECT first + span * {part} FROM edges)"
 
 
@@ -92,10 +92,10 @@ ON_RANK_2 = (
     ("kernel:Kernel2", [f"DELETE FROM {KERNEL} WHERE rowid % 2 = 0"], r"of 29\d\d of \d+ launches"),
     ("step", [f"UPDATE {KERNEL} SET start = end WHERE rowid % 2 = 0"], "2940 of 5880 kernels"),
     ("step", [f"DELETE FROM {RUNTIME} WHERE rowid % 2 = 0"], f"{RUNTIME} lacks the calls"),
-    ("step", cut(behind(0.3)), r"tables hold 7 of 20 steps, 0\.\d+ of 0\.\d+ s"),
-    ("step", cut("NOT " + behind(0.75)), "lacks the calls|tables hold 5 of 20 steps"),
-    ("step", cut(behind(0.6)), "holds 12 of 20 steps"),
-    ("step", cut(behind(0.5), [KERNEL]), r"ends before \d+ of 5880 launches|lacks the kernels"),
+    ("step", cut(after(0.3)), r"tables hold 7 of 20 steps, 0\.\d+ of 0\.\d+ s"),
+    ("step", cut("NOT " + after(0.75)), "lacks the calls|tables hold 5 of 20 steps"),
+    ("step", cut(after(0.6)), "holds 12 of 20 steps"),
+    ("step", cut(after(0.5), [KERNEL]), r"ends before \d+ of 5880 launches|lacks the kernels"),
     ("step", [ranges_left("step", "n <= 4")], f"{NVTX} holds 4 of 20 steps"),
     ("range:forward", [ranges_left("forward", "n % 2")], r"holds 0\.\d+ of 1 instances"),
     (
@@ -141,7 +141,7 @@ def test_steps_go_on_when_the_gpu_s_recording_has_ended(
     four: list[Samples], unpacked: list[Path], tmp_path: Path
 ) -> None:
     """On all ranks: launches and kernels end at half of the time, the NVTX ranges do not."""
-    half = cut(behind(0.5), TABLES[:-1])
+    half = cut(after(0.5), TABLES[:-1])
     new = [damage(path, tmp_path, half, rank, "step") for rank, path in enumerate(unpacked[:2])]
     with pytest.raises(ReportError, match=rf"part of rank 0: {KERNEL} ends before \d+ of 20 steps"):
         compare(four[:2], new)
@@ -209,7 +209,7 @@ def test_a_rank_of_the_base_run_is_no_rank_of_the_new_one(four: list[Samples]) -
 def test_steps_within_the_edge_of_a_window_are_counted(
     four: list[Samples], unpacked: list[Path], tmp_path: Path
 ) -> None:
-    late = damage(unpacked[2], tmp_path, cut(behind(0.8)), 2, "step")
+    late = damage(unpacked[2], tmp_path, cut(after(0.8)), 2, "step")
     run = [*four[:2], late, four[3]]
     result = compare(run, run)
     assert (result.new.warm_up, result.new.left_out) == (1, 5)

@@ -55,7 +55,7 @@ def test_item_in_each_step_is_named(pageable: bool, marked: bool, tmp_path: Path
     assert float(line.partition(" times a step, held the host")[0].rpartition(" ")[2]) == times
 
 
-def test_a_cause_is_told_behind_launches_that_hide_it(tmp_path: Path) -> None:
+def test_a_cause_is_told_under_launches_that_hide_it(tmp_path: Path) -> None:
     """160 launches take 4.8 ms a step for 1.3 ms of kernels: without them all, and no fix does
     that, four allocations of 75 us would run ahead of the GPU.
     """
@@ -390,7 +390,7 @@ def test_python_between_tokens_is_work_of_the_host_and_no_slow_launch(tmp_path: 
     assert finding.cost_ms == pytest.approx(16 * 0.6, rel=0.1)
 
 
-def test_short_pauses_behind_a_wait_for_the_gpu_are_that_waits(tmp_path: Path) -> None:
+def test_short_pauses_after_a_wait_for_the_gpu_are_that_waits(tmp_path: Path) -> None:
     """Eight times a step a value is read, after which the host takes 0.4 ms: the GPU's 1 ms of
     kernels would hide that without the wait.
     """

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from gpu_profile.analysis.activity.cached import activities_of
-from gpu_profile.analysis.host.blocking_names import BEHIND_CALLS, BEHIND_NS, name_blocking_calls
+from gpu_profile.analysis.host.blocking_names import NEAR_CALLS, NEAR_NS, name_blocking_calls
 from gpu_profile.analysis.store.database import Database
 from gpu_profile.analysis.tables.analysis import Scope
 from tests.unit.analysis.synthetic import US, Rank, ranks_of
@@ -39,7 +39,7 @@ def names_of(act: Callable[[Rank], None], folder: Path) -> list[str]:
 
 
 @pytest.mark.parametrize(
-    ("size", "kind", "behind"),
+    ("size", "kind", "after"),
     [
         (16, TO_HOST, " after one value was copied to the host, as .item() makes it"),
         (17, TO_HOST, " after a copy to the host, as .cpu() makes it"),
@@ -48,12 +48,12 @@ def names_of(act: Callable[[Rank], None], folder: Path) -> list[str]:
     ],
     ids=["item", "cpu", "to", "on the device"],
 )
-def test_a_wait_right_behind_a_copy(size: int, kind: int, behind: str, tmp_path: Path) -> None:
+def test_a_wait_right_after_a_copy(size: int, kind: int, after: str, tmp_path: Path) -> None:
     def act(rank: Rank) -> None:
         copy(rank, size, kind)
         rank.synchronize()
 
-    assert names_of(act, tmp_path) == [PLAIN + behind]
+    assert names_of(act, tmp_path) == [PLAIN + after]
 
 
 @pytest.mark.parametrize(
@@ -75,10 +75,8 @@ def test_a_wait_for_no_copy_has_the_name_of_its_call(tmp_path: Path) -> None:
     assert names_of(Rank.synchronize, tmp_path) == [PLAIN]
 
 
-@pytest.mark.parametrize(
-    ("between", "is_behind"), [(BEHIND_CALLS - 1, True), (BEHIND_CALLS, False)]
-)
-def test_some_calls_may_stand_between(between: int, is_behind: bool, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("between", "is_after"), [(NEAR_CALLS - 1, True), (NEAR_CALLS, False)])
+def test_some_calls_may_stand_between(between: int, is_after: bool, tmp_path: Path) -> None:
     def act(rank: Rank) -> None:
         copy(rank, 8, TO_HOST)
         for _ in range(between):
@@ -86,14 +84,14 @@ def test_some_calls_may_stand_between(between: int, is_behind: bool, tmp_path: P
         rank.synchronize()
 
     (name,) = names_of(act, tmp_path)
-    assert (".item()" in name) == is_behind
+    assert (".item()" in name) == is_after
 
 
-@pytest.mark.parametrize(("pause_us", "is_behind"), [(900, True), (1100, False)])
+@pytest.mark.parametrize(("pause_us", "is_after"), [(900, True), (1100, False)])
 def test_a_wait_long_after_a_copy_is_of_its_own(
-    pause_us: int, is_behind: bool, tmp_path: Path
+    pause_us: int, is_after: bool, tmp_path: Path
 ) -> None:
-    assert BEHIND_NS == 1000 * US
+    assert NEAR_NS == 1000 * US
 
     def act(rank: Rank) -> None:
         copy(rank, 8, TO_HOST)
@@ -101,7 +99,7 @@ def test_a_wait_long_after_a_copy_is_of_its_own(
         rank.synchronize()
 
     (name,) = names_of(act, tmp_path)
-    assert (".item()" in name) == is_behind
+    assert (".item()" in name) == is_after
 
 
 @pytest.mark.parametrize("lane", [-50, 50], ids=["lower number", "higher number"])

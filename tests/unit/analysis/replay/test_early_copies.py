@@ -27,7 +27,7 @@ def copy_much(rank: Rank) -> None:
         rank.copy(100)
 
 
-def copy_behind_wait(rank: Rank) -> None:
+def copy_after_wait(rank: Rank) -> None:
     """The host has the batch only when the GPU has ended, and nothing runs beside its copy."""
     rank.synchronize()
     copy_batch(rank)
@@ -62,11 +62,11 @@ def record(act: Act, folder: Path) -> Path:
     [
         (copy_batch, KERNELS_US),
         (copy_much, 6000),
-        (copy_behind_wait, KERNELS_US + COPY_US),
+        (copy_after_wait, KERNELS_US + COPY_US),
         (take_back, KERNELS_US + 2 * COPY_US),
     ],
 )
-def test_a_copy_runs_beside_the_kernels_that_ran_behind_its_call(
+def test_a_copy_runs_beside_the_kernels_that_ran_after_its_call(
     act: Act, left_us: float, tmp_path: Path
 ) -> None:
     with Database.open(record(act, tmp_path)) as database:

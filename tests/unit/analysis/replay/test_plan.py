@@ -231,7 +231,7 @@ def test_a_cause_comes_before_a_bound_that_gains_twice_as_much() -> None:
 
 
 @pytest.mark.parametrize(("pause_us", "first"), [(30, "host pauses"), (14, "waits for the GPU")])
-def test_work_behind_a_wait_comes_before_the_wait_where_it_gains_as_much(
+def test_work_after_a_wait_comes_before_the_wait_where_it_gains_as_much(
     pause_us: int, first: str
 ) -> None:
     """Each step: a pause, a launch of 10 us, a kernel of 20 us and a wait until 4 us behind it.

@@ -24,7 +24,7 @@ def measure_on_host(rank: Rank) -> None:
     rank.copy(2, gb_per_s=20, pageable=True)
 
 
-def load_behind_results(rank: Rank) -> None:
+def load_after_results(rank: Rank) -> None:
     """Results are read, and a loader makes the next batch."""
     read(rank, 1)
     start = rank.now
@@ -90,7 +90,7 @@ def test_a_pause_tells_the_copies_that_serve_it(tmp_path: Path) -> None:
 
 def test_a_loader_needs_no_copies_that_come_before_it(tmp_path: Path) -> None:
     """Its pause of 9 ms goes; the kernels and the copy of 50 us, which blocks, stay."""
-    with Database.open(record(load_behind_results, tmp_path)) as database:
+    with Database.open(record(load_after_results, tmp_path)) as database:
         first = diagnose_reports(database).findings[0]
     assert (first.kind, first.cause) == ("idle", "data")
     assert first.cost_ms == pytest.approx(PAUSE_US / 1e3, rel=0.02)

@@ -162,7 +162,7 @@ def make_late_returns(before_wait: int) -> RankGraph:
 
 
 @pytest.mark.parametrize(("before_wait", "kept_us"), [(FREE_ASYNC, 61), (LAUNCH, 161)])
-def test_a_late_wait_behind_frees_into_a_pool_gives_memory_back(
+def test_a_late_wait_after_frees_into_a_pool_gives_memory_back(
     before_wait: int, kept_us: float
 ) -> None:
     graph = join(make_late_returns(before_wait))

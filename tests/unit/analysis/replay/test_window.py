@@ -31,14 +31,14 @@ def test_a_long_recording_is_replayed_where_it_is_like_all_of_it(tmp_path: Path)
 
 
 @pytest.mark.parametrize(
-    ("first", "behind", "start"),
+    ("first", "stop", "start"),
     [(1, 60, 19), (0, 120, 20), (20, 40, 0), (1, 39, 0), (25, 60, 0), (0, 0, 0)],
 )
 def test_ranks_leave_out_the_start_by_the_numbers_of_their_steps(
-    first: int, behind: int, start: int
+    first: int, stop: int, start: int
 ) -> None:
     """Each chooses by itself, and has to choose as the others."""
-    assert count_start(np.arange(first, behind)) == start
+    assert count_start(np.arange(first, stop)) == start
 
 
 def test_a_slow_step_at_the_edge_is_in_a_window_or_not_however_steps_are_told_apart() -> None:

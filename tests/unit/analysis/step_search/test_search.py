@@ -485,7 +485,7 @@ def test_parts_of_a_step_are_no_steps(once: int, name: str) -> None:
     assert str(find_repetition(program.launches())).endswith(f"times, but {name} came between")
 
 
-def test_reads_of_a_loop_behind_the_network_are_no_steps() -> None:
+def test_reads_of_a_loop_after_the_network_are_no_steps() -> None:
     """A search reads each of its 80 beams; the work is in the network before them."""
     program = Program()
     for _ in range(30):
@@ -520,7 +520,7 @@ def test_one_kernel_over_and_over_is_no_step_but_a_graph_is() -> None:
     assert abs(len(steps_of(program).first) - 50) <= 3
 
 
-def test_steps_of_one_kernel_begin_behind_long_pauses() -> None:
+def test_steps_of_one_kernel_begin_after_long_pauses() -> None:
     program = Program()
     for _ in range(30):
         program.step(pause_us=30_000)
@@ -537,7 +537,7 @@ def test_too_few_launches_say_why(count: int) -> None:
     assert isinstance(find_repetition(program.launches()), str)
 
 
-def test_replays_of_a_graph_behind_a_warm_up_are_the_steps() -> None:
+def test_replays_of_a_graph_after_a_warm_up_are_the_steps() -> None:
     """An autotuner and four steps launch more than 60 replays of a graph with the whole step."""
     program = Program()
     program.launch(np.random.default_rng(0).integers(INIT, INIT + 20, 900).tolist())
@@ -611,7 +611,7 @@ def test_copies_of_a_checkpoint_are_not_most_of_the_launches() -> None:
     assert abs(len(steps_of(program).first) - 48) <= 1
 
 
-def test_few_launches_a_step_behind_an_autotuner() -> None:
+def test_few_launches_a_step_after_an_autotuner() -> None:
     """XLA fuses a step into 20 launches, and may try 5000 small kernels before."""
     program = Program()
     program.launch(np.random.default_rng(0).integers(TRIED, TRIED + 60, 5000).tolist())
@@ -623,7 +623,7 @@ def test_few_launches_a_step_behind_an_autotuner() -> None:
 
 
 @pytest.mark.parametrize("work", [INIT, further(TRIED)])
-def test_few_steps_with_an_optimizer_behind_an_autotuner(work: int) -> None:
+def test_few_steps_with_an_optimizer_after_an_autotuner(work: int) -> None:
     """torch.compile tried 50,000 kernels before 36 steps of 228 launches, within the first step."""
     program = Program()
     program.step()
@@ -638,7 +638,7 @@ def test_few_steps_with_an_optimizer_behind_an_autotuner(work: int) -> None:
     assert np.isin(steps_of(program).first, program.begins).mean() >= 0.9
 
 
-def test_an_evaluation_behind_a_training_in_no_order_is_not_the_steps() -> None:
+def test_an_evaluation_after_a_training_in_no_order_is_not_the_steps() -> None:
     program = Program()
     program.launch(np.random.default_rng(0).integers(INIT, INIT + 60, 5000).tolist())
     for _ in range(30):

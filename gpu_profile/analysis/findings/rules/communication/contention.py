@@ -88,9 +88,9 @@ def _group_kernels(activity: Activity) -> Iterator[IntArray]:
     ops, pieces = activity.ops, dict[int, list[IntArray]]()
     grids = np.unique(ops.shapes[:, 0], return_inverse=True)[1]
     names = list_distinct(ops.full_name)
-    begin, behind = np.searchsorted(ops.start, steady_window(activity)).tolist()
-    for first in range(begin, behind, PART):
-        part = slice(first, min(first + PART, behind))
+    begin, stop = np.searchsorted(ops.start, steady_window(activity)).tolist()
+    for first in range(begin, stop, PART):
+        part = slice(first, min(first + PART, stop))
         rows = narrow_column(first + np.flatnonzero(ops.kind[part] == COMPUTE))
         name = np.searchsorted(names, ops.full_name[rows])
         place, keys = encode_column(grids[ops.shape[rows]] * len(names) + name)

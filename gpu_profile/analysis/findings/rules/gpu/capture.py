@@ -86,12 +86,13 @@ def _choose_advice(report: ReportHealth, bad: Sequence[Health]) -> str:
 
 def _describe_loss(rank: Health) -> str:
     untimed = f", {rank.untimed} of {rank.kernels} kernels no duration" if rank.untimed else ""
-    behind = f", {rank.behind} more were launched after the last kernel" if rank.behind else ""
+    count = rank.after_last
+    more = f", {count} more were launched after the last kernel" if count else ""
     silence = rank.silence
     silent = f"; the recording of the GPU ends {silence.to_text()}" if silence else ""
     return (
         f"rank {rank.rank}: {rank.unseen} of {rank.launches} kernel launches have no kernel, "
-        f"{rank.orphans} of {rank.operations} operations no launch{untimed}{behind}{silent}"
+        f"{rank.orphans} of {rank.operations} operations no launch{untimed}{more}{silent}"
     )
 
 

@@ -74,9 +74,9 @@ def collect_compilations(activity: Activity, database: Database) -> Compilations
     idle = np.zeros(len(gaps.start), np.int64)
     idle[stalls] = np.where(loads, end - start, proven)
     first = _find_first_launches(activity)
-    behind = np.searchsorted(gaps.end, activity.ops.start[first], "right") - 1
-    is_new = (behind >= 0) & (idle[behind] > 0) if len(gaps.end) else np.zeros(len(first), bool)
-    new = gaps.start[behind[is_new]]
+    gap = np.searchsorted(gaps.end, activity.ops.start[first], "right") - 1
+    is_new = (gap >= 0) & (idle[gap] > 0) if len(gaps.end) else np.zeros(len(first), bool)
+    new = gaps.start[gap[is_new]]
     names = _name_functions(activity, database)
     on_host = list_host_windows(activity)
     tuned = _find_tuned(activity, database).within(on_host.start, on_host.end)

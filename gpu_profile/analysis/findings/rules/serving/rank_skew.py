@@ -55,7 +55,7 @@ class Skew:
     late: int | None
 
     @property
-    def behind(self) -> IntArray:
+    def spread(self) -> IntArray:
         """How long the last rank comes after the first one (ns)."""
         start = self.arrivals.start
         return np.asarray(start.max(axis=0) - start.min(axis=0), np.int64)
@@ -75,7 +75,7 @@ class Skew:
     def at_first(self) -> float:
         """The part of the spread at the first collective of a launch: the launch came late."""
         first: Flags = self.arrivals.ordinal == 0
-        return float(self.behind[first].sum()) / max(float(self.behind.sum()), 1.0)
+        return float(self.spread[first].sum()) / max(float(self.spread.sum()), 1.0)
 
     @property
     def cause(self) -> str:
@@ -127,7 +127,7 @@ def _describe_spread(skew: Skew, ranks: tuple[int, ...]) -> str:
     arrivals, view = skew.arrivals, skew.arrivals.views[0]
     many = int(arrivals.ordinal.max()) + 1
     return (
-        f"{format_ranks(ranks)}: {skew.mean_ms(skew.behind):.2f} of {view.step_ms:.2f} ms a step "
+        f"{format_ranks(ranks)}: {skew.mean_ms(skew.spread):.2f} of {view.step_ms:.2f} ms a step "
         f"between the first and the last arrival at {many} collectives of a graph, aligned by "
         f"their place in {arrivals.launches} launches"
     )
@@ -137,8 +137,8 @@ def _describe_late(skew: Skew) -> tuple[str, ...]:
     if skew.late is None:
         return ()
     first, is_last = skew.arrivals.ordinal == 0, skew.arrivals.wait[skew.late] == 0
-    share = float(skew.behind[is_last].sum()) / max(float(skew.behind.sum()), 1.0)
-    parts = skew.mean_ms(skew.behind[first]), skew.mean_ms(skew.behind[~first])
+    share = float(skew.spread[is_last].sum()) / max(float(skew.spread.sum()), 1.0)
+    parts = skew.mean_ms(skew.spread[first]), skew.mean_ms(skew.spread[~first])
     return (
         f"rank {skew.arrivals.views[skew.late].rank} is the last one for {100 * share:.0f} % of "
         f"that time; {parts[0]:.2f} ms at the first one of a launch, {parts[1]:.2f} ms after it",
@@ -147,8 +147,8 @@ def _describe_late(skew: Skew) -> tuple[str, ...]:
 
 def _describe_worst(skew: Skew) -> str:
     """The collective with the largest spread, by its place in the launch."""
-    ordinal, behind = skew.arrivals.ordinal, skew.behind
-    means = np.bincount(ordinal, weights=behind) / np.bincount(ordinal)
+    ordinal, spread = skew.arrivals.ordinal, skew.spread
+    means = np.bincount(ordinal, weights=spread) / np.bincount(ordinal)
     worst = int(np.argmax(means))
     return f"most at collective {worst + 1} of a launch: {means[worst] / 1e6:.3f} ms in the mean"
 

@@ -108,9 +108,9 @@ def find_chains(
         return tuple(_choose_chains([known[code] for code in kernels], _split_passes(kernels)))
 
     edges = [
-        (row + first, row + behind)
+        (row + first, row + stop)
         for row, end in _split_rows(lane[order], count)
-        for first, behind in list_chains(tuple(codes[row:end]))
+        for first, stop in list_chains(tuple(codes[row:end]))
     ]
     firsts, ends = np.array(edges, np.int64).reshape(-1, 2).T
     lengths = ends - firsts
@@ -179,11 +179,11 @@ def _split_passes(kernels: tuple[int, ...]) -> tuple[tuple[int, int], ...]:
     left_out = set[int]()
     most = min(MOST_PASS, len(kernels) // 2) if len(kernels) >= LEAST_LOOP else 0
     for period in range(1, most + 1):
-        for first, behind in _find_loops(codes, is_free, period):
-            is_free[first:behind] = False
-            begins |= {*range(first, behind, period), behind}
+        for first, stop in _find_loops(codes, is_free, period):
+            is_free[first:stop] = False
+            begins |= {*range(first, stop, period), stop}
             if period < LEAST_MEMBERS:
-                left_out |= {*range(first, behind, period)}
+                left_out |= {*range(first, stop, period)}
     edges = sorted(begins)
     parts = itertools.pairwise(edges)
     return tuple((begin, end) for begin, end in parts if begin not in left_out)
@@ -204,7 +204,7 @@ def _find_loops(codes: IntArray, is_free: Flags, period: int) -> Iterator[tuple[
     is_long = ends + period - begins >= least
     last = 0
     for begin, end in zip(begins[is_long].tolist(), ends[is_long].tolist(), strict=True):
-        first, behind = max(begin, last), end + period
-        if behind - first >= least:
-            last = behind
-            yield first, behind
+        first, stop = max(begin, last), end + period
+        if stop - first >= least:
+            last = stop
+            yield first, stop

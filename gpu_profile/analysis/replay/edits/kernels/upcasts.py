@@ -63,9 +63,9 @@ def find_upcasts(graph: RunGraph, of_attention: bool = False) -> Upcasts:
     kind, stream = kinds[graph.ops.name[rows]], graph.ops.stream[rows]
     is_softmax = np.array(["softmax" in name.lower() for name in graph.names])[graph.ops.name[rows]]
     parts = [
-        np.arange(first, behind)
-        for first, behind in _list_parts(kind, stream)
-        if not of_attention or is_softmax[first:behind].any()
+        np.arange(first, stop)
+        for first, stop in _list_parts(kind, stream)
+        if not of_attention or is_softmax[first:stop].any()
     ]
     places = np.concatenate([places, *parts])
     return Upcasts(*(rows[places[kind[places] == each]] for each in (_SCALAR, _CAST, _OTHER)))
@@ -78,12 +78,12 @@ def _list_parts(kind: NDArray[np.int8], stream: NDArray[np.int32]) -> Iterator[t
     scalar = (kind[products] == _SCALAR).astype(np.int8)
     edges = np.flatnonzero(np.diff(scalar))  # from the last product before a group, or of it
     for begin, end in zip(edges[:-1].tolist(), edges[1:].tolist(), strict=True):
-        before, first, last, behind = products[[begin, begin + 1, end, end + 1]].tolist()
-        is_group = scalar[begin + 1] and kind[before] == _HALF and kind[behind] == _HALF
-        if not is_group or stream[before] != stream[behind]:
+        before, first, last, after = products[[begin, begin + 1, end, end + 1]].tolist()
+        is_group = scalar[begin + 1] and kind[before] == _HALF and kind[after] == _HALF
+        if not is_group or stream[before] != stream[after]:
             continue
         feeding = casts[slice(*np.searchsorted(casts, (before, first)))]
-        leaving = casts[slice(*np.searchsorted(casts, (last, behind)))]
+        leaving = casts[slice(*np.searchsorted(casts, (last, after)))]
         has_both = len(feeding) and len(leaving)
         if has_both and len(feeding) + len(leaving) >= LEAST_CASTS:
             yield int(feeding[0]), int(leaving[-1]) + 1

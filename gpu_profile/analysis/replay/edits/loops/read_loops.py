@@ -70,8 +70,8 @@ def find_turn_copies(graph: RunGraph, copies: IntArray) -> IntArray:
     """
     waits = match_names(graph, SYNC_NAME)[graph.calls.name]
     calls, thread = graph.ops.call[copies].astype(np.int64), graph.calls.thread
-    behind = np.minimum(calls + 1, len(waits) - 1)
-    free = copies[~(waits[behind] & (thread[behind] == thread[calls]))]
+    next_call = np.minimum(calls + 1, len(waits) - 1)
+    free = copies[~(waits[next_call] & (thread[next_call] == thread[calls]))]
     in_loop = np.isin(graph.ops.call[free], _list_written(graph, free))
     return np.asarray(free[in_loop], np.int64)
 
