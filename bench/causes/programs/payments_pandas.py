@@ -12,7 +12,7 @@ from parts import use_gpu
 from turns import Turns
 
 ROWS = 300_000
-BATCH = 2048
+BATCH = 3072
 NUMERIC = [f"amount_{i}" for i in range(20)]
 CATEGORICAL = {"merchant": 5000, "terminal": 3000, "city": 800, "issuer": 300, "mcc": 200, "country": 90,
                "currency": 40, "channel": 8, "weekday": 7, "hour": 24}  # fmt: skip
