@@ -22,6 +22,7 @@ from gpu_profile.analysis.replay.collect import ReplayPart, collect_replay, join
 from gpu_profile.analysis.replay.plan.make_plan import make_plan
 from gpu_profile.analysis.replay.run_replay import Replay
 from gpu_profile.analysis.replay.shadow.find_shadow import find_shadow, replay_prices
+from gpu_profile.analysis.replay.shadow.host_scale import FACTORS
 from gpu_profile.analysis.store.database import Database
 from gpu_profile.analysis.tables.analysis import Analysis, Scope
 from gpu_profile.table import Table
@@ -65,7 +66,7 @@ def replay_ahead(
         shadow = find_shadow(replay, control_ms or ratio * replay.step_ms, callback_ns)
         make_plan(replay, shadow, left_out=list_unfound(()))
         if shadow is None or not shadow.is_measured:
-            replay_prices(replay)
+            replay_prices(replay, (shadow and shadow.factors) or FACTORS)
     return ReplayAhead(replay, reports)
 
 

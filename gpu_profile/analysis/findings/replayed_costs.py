@@ -19,6 +19,7 @@ from gpu_profile.analysis.replay.plan.make_plan import ALIKE
 from gpu_profile.analysis.replay.plan.plan import Plan
 from gpu_profile.analysis.replay.run_replay import Replay
 from gpu_profile.analysis.replay.shadow.find_shadow import replay_prices
+from gpu_profile.analysis.replay.shadow.host_scale import FACTORS
 from gpu_profile.analysis.replay.shadow.shadow import Shadow
 from gpu_profile.analysis.replay.weights import Weights
 
@@ -167,7 +168,7 @@ class _Gains:
         """
         if not self._is_estimate(finding):
             return True
-        weights, before = replay_prices(self._replay)[0]
+        weights, before = self._list_prices()[0]
         changed = (change.core or change.apply)(self._replay.graph, weights)
         return before - self._replay.predict_step(changed) >= LEAST_SHARE * before
 
@@ -184,13 +185,33 @@ class _Gains:
         """The least and the most that the change gains; None where it is not an estimate."""
         gains = [self._predict(bound) for bound in change.bounds or ()]
         if self._is_estimate(finding):
-            graph, predict = self._replay.graph, self._replay.predict_step
-            gains += [
-                before - predict(change.apply(graph, weights))
-                for weights, before in replay_prices(self._replay)
-            ]
+            gains += self._list_estimates(change)
+        elif self._is_host_hidden():
+            estimates = self._list_estimates(change)
+            gains += [each for each in estimates if abs(each - gain) >= self._least_ms]
         bounds = [max(0.0, each) for each in (gain, *gains)]
         return (min(bounds), max(bounds)) if gains else None
+
+    def _list_estimates(self, change: Change) -> list[float]:
+        """The gains where the profiler takes the most of the host's time, and the least."""
+        graph, predict = self._replay.graph, self._replay.predict_step
+        return [
+            before - predict(change.apply(graph, weights))
+            for weights, before in self._list_prices()
+        ]
+
+    def _list_prices(self) -> list[tuple[Weights, float]]:
+        factors = self._shadow.factors if self._shadow else None
+        return replay_prices(self._replay, factors or FACTORS)
+
+    def _is_host_hidden(self) -> bool:
+        """Whether the GPU hides a host of any speed that it may have without the profiler: how fast
+        it is counts as soon as the GPU has less to do.
+        """
+        if self._shadow is None or self._shadow.is_measured:
+            return False
+        fastest, slowest = (step_ms for _, step_ms in self._list_prices())
+        return slowest - fastest < self._least_ms
 
     def _predict_change(self, change: Change) -> float:
         known = self._plan.gains.get(change.text)

@@ -137,7 +137,7 @@ def _add_factors(plan: Plan, shadow: Shadow) -> Plan:
     return replace(
         plan,
         host_factor=shadow.factor,
-        is_factor_measured=shadow.is_measured,
+        factors=shadow.factors,
         pause_factor=shadow.pause_factor,
         callback_ms=shadow.callback_ms,
     )

@@ -38,8 +38,8 @@ class Plan:
     """`items` in the order of doing them. `gains`: ms a step that each change alone gains now, by
     its text; 0 for those that the critical path does not hold. `error`: of the self-test.
     `recorded_ms`: the recorded step; `step_ms` is that without the profiler, where a control tells
-    it, and then `host_factor` of the recorded host time is left; `is_factor_measured` and
-    `pause_factor` and `callback_ms` as of Shadow.
+    it, and then `host_factor` of the recorded host time is left; `factors`, `pause_factor` and
+    `callback_ms` as of Shadow.
     """
 
     step_ms: float
@@ -48,7 +48,7 @@ class Plan:
     gains: Mapping[str, float]
     recorded_ms: float
     host_factor: float | None = None
-    is_factor_measured: bool = True
+    factors: tuple[float, float] | None = None
     pause_factor: float = 1.0
     callback_ms: float = 0.0
 
@@ -78,11 +78,14 @@ class Plan:
             control = f"{plain}: there {host}the host's pauses are"
             length = f"{self.pause_factor:.1f} times as long" if self.pause_factor else "missing"
             return f" ({steps}{control} {length})"
-        if self.is_factor_measured:
+        if self.factors is None:
             return f" ({steps}{plain}: the host's work takes {part} of the recorded time)"
+        low, high = (f"{100 * factor:.0f}" for factor in self.factors)
+        if self.factors != FACTORS:
+            limits = f"which takes {low} to {high} % of its recorded time, and is taken as {part}"
+            return f" ({steps}{plain}: there the GPU hides the host, {limits})"
         if self.step_ms >= (1 - HIDDEN) * self.recorded_ms:
             return f" (the GPU hides the host, whose work is taken as {part} of its recorded time)"
-        low, high = (f"{100 * factor:.0f}" for factor in FACTORS)
         control = (
             f"about {self.step_ms:.2f} without the profiler: the host's work is taken as {part}"
         )
@@ -105,7 +108,7 @@ class Plan:
             "host_factor": None if self.host_factor is None else round(self.host_factor, 3),
             "pause_factor": round(self.pause_factor, 3),
             "callback_ms": round(self.callback_ms, 3),
-            "is_factor_measured": self.host_factor is not None and self.is_factor_measured,
+            "is_factor_measured": self.host_factor is not None and self.factors is None,
             "error_percent": round(100 * self.error, 2),
             "items": [item.as_json() for item in self.items],
         }

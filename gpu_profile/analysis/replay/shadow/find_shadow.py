@@ -44,12 +44,14 @@ def find_shadow(replay: Replay, control_ms: float, callback_ns: int = 0) -> Shad
 
 
 @once_each
-def replay_prices(replay: Replay) -> list[tuple[Weights, float]]:
+def replay_prices(
+    replay: Replay, factors: tuple[float, float] = FACTORS
+) -> list[tuple[Weights, float]]:
     """The program where the profiler takes the most of the host's time, and the least: weights, and
-    the step (ms).
+    the step (ms). `factors`: of Shadow.
     """
     recorded = Weights.of(replay.graph)
-    scaled = [scale_host(replay.graph, recorded, factor) for factor in sorted(FACTORS)]
+    scaled = [scale_host(replay.graph, recorded, factor) for factor in factors]
     return [(weights, replay.predict_step(weights)) for weights in scaled]
 
 
