@@ -1,8 +1,9 @@
 """Read the marks of pauses that a job's start-up module makes: Python stacks, garbage collections,
 compilations.
 
-Each is an NVTX mark of our domain at the end of the time that it tells of. `int64Value` is the
-length of that time in ns, `category` the kernel's number of its thread (0: the thread of the mark).
+Each is an NVTX mark of our domain. The lowest 40 bits of `int64Value` are the length in ns of the time
+that it tells of, those above how many us that had been over when the mark was made; `category` is the
+kernel's number of its thread (0: the thread of the mark).
 The text is `stack | FUNCTION "FILE" LINE | …` with the outermost frame first, `garbage collection`,
 or `compilation | FUNCTION "FILE" LINE`.
 """
@@ -27,6 +28,7 @@ STACK, GARBAGE, COMPILATION = "stack", "garbage collection", "compilation"
 PERIOD_NS = 10_000_000
 """A mark of a longer time counts as so many samples of this length."""
 _MOST_PERIODS = 6000  # a minute: what a damaged number can claim at most
+_LATE_BIT = 40
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,7 +87,9 @@ def load_pause_marks(database: Database) -> PauseMarks:
     thread = np.where(named > 0, process_of(rows["globalTid"]) | named, rows["globalTid"])
     ids, code = np.unique(rows["textId"], return_inverse=True)
     texts = database.names(ids)
-    end, length = rows["start"], np.clip(rows["int64Value"], 0, _MOST_PERIODS * PERIOD_NS)
+    number = np.maximum(rows["int64Value"], 0)
+    end = rows["start"] - (number >> _LATE_BIT) * 1000
+    length = np.minimum(number & ((1 << _LATE_BIT) - 1), _MOST_PERIODS * PERIOD_NS)
     order = np.lexsort((end, thread))
     names = tuple(texts.get(number, "") for number in ids.tolist())
     end, thread, length, code = end[order], thread[order], length[order], code[order]

@@ -1,8 +1,9 @@
 """NVTX marks of time that has just passed. Python 3.8, stdlib only.
 
-A mark stands at the end of its time. Its number (int64Value in a report) is the length in ns, its
-category is the thread that it tells of: the kernel's number, 0 for the thread that makes the mark.
-Marks and not ranges, so that the ranges of steps and modules stay as they are.
+The number of a mark (int64Value in a report) is the length of the time in ns, and above LATE_BIT for
+how many us the time had been over when the mark was made. Its category is the thread that it tells
+of: the kernel's number, 0 for the thread that makes the mark. Marks and not ranges, so that the
+ranges of steps and modules stay as they are.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ STACK, GARBAGE, COMPILATION = "stack", "garbage collection", "compilation"
 """The first words of the messages. gpu_profile/analysis/host/pauses.py reads them."""
 BETWEEN = " | "
 """Stands between the first words and the frames, and between frames."""
+LATE_BIT = 40  # lengths are up to 18 minutes, and what is late by up to two hours
 
 
 def format_frame(function: str, place: str, line: int) -> str:
@@ -36,13 +38,13 @@ class PauseMarks:
     def __len__(self) -> int:
         return len(self._known)
 
-    def write(self, message: str, ns: int, thread: int = 0) -> None:
-        """Mark the last `ns` nanoseconds. A message is registered with NVTX once."""
+    def write(self, message: str, ns: int, thread: int = 0, late_ns: int = 0) -> None:
+        """Mark `ns` nanoseconds that ended `late_ns` ago. A message is registered with NVTX once."""
         entry = self._known.get(message)
         if entry is None:
             attributes = self._domain.make(message)
             entry = self._known[message] = (attributes, ctypes.addressof(attributes))
         attributes, address = entry
-        number(attributes, ns)
+        number(attributes, ns | late_ns // 1000 << LATE_BIT)
         attributes.category = thread
         self._domain.mark(address)

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from gpu_profile_marks.ranges import SWITCH
 
-from gpu_profile_pauses.stacks import StackTexts
+from gpu_profile_pauses.stacks import StackTexts, read_stack
 from gpu_profile_pauses.unpatched import (
     MAIN_THREAD,
     get_ident,
@@ -29,14 +29,21 @@ from gpu_profile_pauses.untraced import make_sleep, name_thread
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from types import FrameType
+    from types import CodeType, FrameType
 
     from gpu_profile_pauses.pause_marks import PauseMarks
 
-PERIOD_NS = 10_000_000
-LEAST_PART = 400
-"""The thread sleeps so many times as long as it reads, 0.25 % of the time, and 0.1 s at most."""
+    _Stack = tuple[list[CodeType], list[int]]
+    """What `read_stack` returns."""
+    _Look = tuple[int, _Stack | None]
+    """The kernel's number of a thread, and its stack where it has moved since the look before."""
+
+PERIOD_NS = 14_000_000
+LEAST_PART = 200
+"""The thread sleeps so many times as long as it reads, 0.5 % of the time, and 0.1 s at most."""
 _SAME_NS = 100_000_000  # a thread that does not move is told of ten times a second
+_LOOKS_AT_ONCE = 8
+"""Looks whose marks are made together: see `stacks.read_stack`."""
 _MOST_THREADS = 8
 _MOST_SEEN = 1000
 _END_S = 0.05
@@ -48,21 +55,22 @@ class _Seen:
     `looked`: when. `told`: until when marks tell of it (ns of perf_counter_ns).
     """
 
-    __slots__ = ("looked", "place", "text", "told")
+    __slots__ = ("looked", "text", "told")
 
     def __init__(self, now: int) -> None:
-        self.place: tuple[int, ...] = ()
         self.text = ""
         self.looked = self.told = now - PERIOD_NS
 
 
 class Sampler:
-    """Marks where each Python thread is, 100 times a second."""
+    """Marks where each Python thread is, 50 to 70 times a second."""
 
     def __init__(self, marks: PauseMarks) -> None:
         self._marks = marks
         self._texts = StackTexts()
         self._seen: dict[int, _Seen] = {}
+        self._places: dict[int, tuple[int, ...]] = {}
+        self._looks: list[tuple[int, list[_Look]]] = []
         self._main = (MAIN_THREAD[0], os.getpid())
         self._turn = 0
         self._running: object | None = None
@@ -74,7 +82,7 @@ class Sampler:
 
     def start(self) -> None:
         # Nobody looked between a fork and now: no mark may tell of that time.
-        self._seen.clear()
+        self._forget()
         self._running = running = object()
         self._ended = False
         start_new_thread(self._run, (running,))
@@ -96,7 +104,7 @@ class Sampler:
             self._end_thread()
             _wait_until(lambda: not os.path.exists(f"/proc/self/task/{self._number}"))  # noqa: PTH110
             if SWITCH.is_alive() and SWITCH.is_wanted():
-                text = self._texts.text(sys._getframe())
+                text = self._texts.text(*read_stack(sys._getframe()))
                 self._forking[get_ident()] = text, perf_counter_ns()
 
     def after_fork(self) -> None:
@@ -124,14 +132,15 @@ class Sampler:
             signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
             name_thread("gpu-profile")
             self._sample(make_sleep(), running)
+            self._tell()
         except Exception as error:
             SWITCH.fail(error)
         finally:
             self._ended = True
 
     def _sample(self, wait: Callable[[int], object], running: object) -> None:
-        state, ours = 1, get_ident()
-        pause = PERIOD_NS
+        state, ours, pause = 1, get_ident(), PERIOD_NS
+        began = thread_time_ns()
         while True:
             # Half to one and a half periods: a step of one period would be seen at one place only.
             # (The example of rand() in the C standard. `random` would change the program's own
@@ -141,27 +150,44 @@ class Sampler:
             if self._running is not running or not SWITCH.is_alive():
                 return
             if not SWITCH.is_wanted():
-                self._seen.clear()
+                self._tell()
+                self._forget()
                 pause = _SAME_NS
                 continue
-            # CPU time: a thread that lost its core in the middle of a look would sleep for seconds.
-            began = thread_time_ns()
-            self._look(ours, perf_counter_ns())
-            spent = thread_time_ns() - began
-            pause = min(max(PERIOD_NS, LEAST_PART * spent), _SAME_NS)
+            now = perf_counter_ns()
+            self._look(ours, now)
+            looks = len(self._looks)
+            if looks >= _LOOKS_AT_ONCE or now - self._looks[0][0] >= _SAME_NS:
+                self._tell()
+                # CPU time: one that lost its core in the middle of a look would sleep for seconds.
+                spent, began = thread_time_ns() - began, thread_time_ns()
+                pause = min(max(PERIOD_NS, LEAST_PART * spent // looks), _SAME_NS)
 
     def _look(self, ours: int, now: int) -> None:
-        """Tell where each thread is; of many threads, of eight at a time."""
+        """Note where each thread is; of many threads, of eight at a time."""
         frames = sys._current_frames()
-        frames.pop(ours, None)
-        threads = [(ident, self._find_thread(ident)) for ident in frames]
-        if len(threads) > _MOST_THREADS:
-            self._turn += _MOST_THREADS
-            place = self._turn % len(threads)
-            threads = (threads[place:] + threads[:place])[:_MOST_THREADS]
-        for ident, thread in threads:
-            if thread:
-                self._mark_time(thread, frames.pop(ident), now)
+        if len(frames) > _MOST_THREADS + 1:
+            self._choose(frames)
+        main, number = self._main
+        seen = []
+        for ident, frame in frames.items():
+            thread = number if ident == main else self._find_thread(ident)
+            if thread and ident != ours:
+                outer = frame.f_back
+                at_outer = outer.f_lasti if outer is not None else 0
+                place = (id(frame), frame.f_lasti, id(outer), at_outer)
+                has_moved = place != self._places.get(thread)
+                self._places[thread] = place
+                seen.append((thread, read_stack(frame) if has_moved else None))
+        self._looks.append((now, seen))
+
+    def _choose(self, frames: dict[int, FrameType]) -> None:
+        """Leave eight threads; the next ones at the next look."""
+        idents = [ident for ident in frames if self._find_thread(ident)]
+        self._turn += _MOST_THREADS
+        place = self._turn % len(idents) if idents else 0
+        for ident in {*frames}.difference((idents[place:] + idents[:place])[:_MOST_THREADS]):
+            del frames[ident]
 
     def _find_thread(self, ident: int) -> int:
         """Return the kernel's number of a thread, 0 for one that Python's threading does not know.
@@ -173,7 +199,20 @@ class Sampler:
         thread = threading._active.get(ident)  # type: ignore[attr-defined]
         return getattr(thread, "_native_id", None) or 0
 
-    def _mark_time(self, thread: int, frame: FrameType, now: int) -> None:
+    def _tell(self) -> None:
+        """Make the marks of the looks since the last call."""
+        looks, self._looks = self._looks, []
+        for now, threads in looks:
+            for thread, stack in threads:
+                self._mark_time(thread, stack, now)
+        if len(self._places) > _MOST_SEEN:
+            self._forget()
+
+    def _forget(self) -> None:
+        self._seen.clear()
+        self._places.clear()
+
+    def _mark_time(self, thread: int, stack: _Stack | None, now: int) -> None:
         """Mark the time since the last mark of this thread, at its end.
 
         Where the thread held the interpreter's lock, in a collection or a regular expression, this
@@ -181,21 +220,22 @@ class Sampler:
         """
         seen = self._seen.get(thread)
         if seen is None:
-            if len(self._seen) >= _MOST_SEEN:
-                self._seen.clear()
             seen = self._seen[thread] = _Seen(now)
-        outer = frame.f_back
-        place = (id(frame), frame.f_lasti, id(outer), outer.f_lasti if outer is not None else 0)
-        if place == seen.place and now - seen.told < _SAME_NS:
+        if stack is None and now - seen.told < _SAME_NS:
             seen.looked = now
             return
-        if place != seen.place:
+        if stack is not None:
             if seen.looked > seen.told:
-                self._marks.write(seen.text, seen.looked - seen.told, thread)
+                self._write(seen, seen.looked, thread)
             seen.told = seen.looked
-            seen.place, seen.text = place, self._texts.text(frame)
-        self._marks.write(seen.text, now - seen.told, thread)
-        seen.looked = seen.told = now
+            seen.text = self._texts.text(*stack)
+        self._write(seen, now, thread)
+        seen.looked = now
+
+    def _write(self, seen: _Seen, until: int, thread: int) -> None:
+        late = max(0, perf_counter_ns() - until)
+        self._marks.write(seen.text, until - seen.told, thread, late)
+        seen.told = until
 
 
 def _wait_until(is_so: Callable[[], bool]) -> None:

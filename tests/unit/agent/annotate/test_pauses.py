@@ -4,10 +4,11 @@ import os
 import subprocess
 import sys
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
-from gpu_profile_pauses.stacks import StackTexts
+from gpu_profile_pauses.pause_marks import LATE_BIT
+from gpu_profile_pauses.sampler import PERIOD_NS
+from gpu_profile_pauses.stacks import StackTexts, read_stack
 
 from gpu_profile.launchers.agent.job_directory import AGENT
 from tests.further import keep_first
@@ -72,7 +73,8 @@ def list_marks(site: Path) -> list[tuple[int, int, str]]:
         return []
     lines = (site / "log").read_text().splitlines()
     words = (line.split(" ", 3) for line in lines if line.startswith("mark "))
-    return [(int(thread), int(ns), text) for _, thread, ns, text in words]
+    length = (1 << LATE_BIT) - 1
+    return [(int(thread), int(number) & length, text) for _, thread, number, text in words]
 
 
 def test_a_program_s_pauses_have_names(site: Path, tool: Path) -> None:
@@ -105,8 +107,22 @@ def test_a_program_s_pauses_have_names(site: Path, tool: Path) -> None:
 def test_a_frame_at_its_first_instruction_has_a_text() -> None:
     """Its `f_lasti` is -1 in a Python before 3.11: no identity of a function is taken for it."""
     code = compile("", "first.py", "exec")
-    frame = SimpleNamespace(f_code=code, f_lasti=-1, f_lineno=1, f_back=None)
-    assert StackTexts().text(frame) == 'stack | <module> "first.py" 1'  # type: ignore[arg-type]
+    assert StackTexts().text([code], [-1]) == 'stack | <module> "first.py" 1'
+
+
+def test_a_line_is_what_the_frame_says() -> None:
+    """It is found by the code alone: a look keeps no frame, and tells of several looks at once."""
+
+    def inner(depth: int) -> tuple[str, int]:
+        if depth:
+            return inner(depth - 1)
+        frame = sys._getframe()
+        return StackTexts().text(*read_stack(frame)), frame.f_lineno
+
+    text, line = inner(2)
+    *_, third, second, first = text.split(" | ")
+    assert third.endswith(' 0') and second.endswith(' 0')
+    assert first.startswith("inner ") and first.endswith(f'test_pauses.py" {line}')
 
 
 ENDINGS = {
@@ -148,7 +164,7 @@ def test_a_program_of_another_library_has_names_too(site: Path, tool: Path) -> N
 def test_stacks_are_read_again_after_forks(site: Path, tool: Path) -> None:
     """The thread ends for each fork, from Python 3.12 on, and begins at the next collection.
 
-    Its first mark tells of 10 ms, as that of a new thread, not of the time since the fork, which
+    Its first mark tells of one period, as that of a new thread, not of the time since the fork, which
     has a mark of its own.
     """
     code = f"""
@@ -172,7 +188,7 @@ print(threading.main_thread().native_id)
     assert (done.returncode, done.stderr) == (0, "")
     lengths = [ns for thread, ns, _ in list_marks(site) if thread == int(done.stdout)]
     has_hook = sys.version_info >= (3, 12)
-    assert lengths.count(10_000_000) == (2 if has_hook else 1)
+    assert lengths.count(PERIOD_NS) == (2 if has_hook else 1)
     forks = [text for thread, ns, text in list_marks(site) if thread == 0 and ns > 0]
     forks = [text for text in forks if '| start_worker "program.py" ' in text]
     assert len(forks) == (3 if has_hook else 0)

@@ -48,6 +48,19 @@ def test_each_period_of_a_stack_is_a_sample(tmp_path: Path) -> None:
     assert names == ["<module> (train.py)", "collate (data.py:41)"]
 
 
+def test_a_mark_that_was_made_late_tells_of_its_own_time(tmp_path: Path) -> None:
+    """Several looks are told at once: the bits above 40 are for how many us the time is over."""
+    rank, tid = make_rank(), ranks_of(1)[0].thread & 0xFFFFFF
+    rank.work(10_000)
+    seen = rank.now
+    rank.work(30_000)
+    late_us = (rank.now - seen) // 1000
+    rank.pause(COLLATE, rank.now - 14 * MS - (late_us << 40), tid)
+    with Database.open(rank.recording.save(tmp_path / "run.sqlite")) as database:
+        marks = load_pause_marks(database)
+    assert (marks.start.tolist(), marks.end.tolist()) == ([seen - 14 * MS], [seen])
+
+
 def test_a_place_has_no_part_of_the_time_before_somebody_looked_there(tmp_path: Path) -> None:
     """The looks were 60 ms apart: of those the thread spent 50 where nobody looked."""
     rank, tid = make_rank(), ranks_of(1)[0].thread & 0xFFFFFF
@@ -89,7 +102,7 @@ def test_a_damaged_text_names_nothing(tmp_path: Path, text: str) -> None:
 
 def test_a_number_that_cannot_be_is_cut(tmp_path: Path) -> None:
     rank = make_rank()
-    rank.pause(COLLATE, -(1 << 60), 1)
+    rank.pause(COLLATE, -(1 << 39), 1)
     with Database.open(rank.recording.save(tmp_path / "run.sqlite")) as database:
         assert len(list_samples(database)) == 6000
 
