@@ -1,9 +1,9 @@
 """Read the marks of pauses that a job's start-up module makes: Python stacks, garbage collections,
 compilations.
 
-Each is an NVTX mark of our domain. The lowest 40 bits of `int64Value` are the length in ns of the time
-that it tells of, those above how many us that had been over when the mark was made; `category` is the
-kernel's number of its thread (0: the thread of the mark).
+Each is an NVTX mark of our domain. The lowest 40 bits of `int64Value` are the length in ns of the
+time that it tells of, those above are how many us that had been over when the mark was made.
+`category` is the kernel's number of its thread (0: the thread of the mark).
 The text is `stack | FUNCTION "FILE" LINE | …` with the outermost frame first, `garbage collection`,
 or `compilation | FUNCTION "FILE" LINE`.
 """

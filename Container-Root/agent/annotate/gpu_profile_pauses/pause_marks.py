@@ -1,9 +1,9 @@
 """NVTX marks of time that has just passed. Python 3.8, stdlib only.
 
-The number of a mark (int64Value in a report) is the length of the time in ns, and above LATE_BIT for
-how many us the time had been over when the mark was made. Its category is the thread that it tells
-of: the kernel's number, 0 for the thread that makes the mark. Marks and not ranges, so that the
-ranges of steps and modules stay as they are.
+The number of a mark (int64Value in a report) is the length of the time in ns and, from LATE_BIT on,
+for how many us the time had been over when the mark was made. Its category is the thread that it
+tells of: the kernel's number, 0 for the thread that makes the mark. Marks and not ranges, so that
+the ranges of steps and modules stay as they are.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class PauseMarks:
         return len(self._known)
 
     def write(self, message: str, ns: int, thread: int = 0, late_ns: int = 0) -> None:
-        """Mark `ns` nanoseconds that ended `late_ns` ago. A message is registered with NVTX once."""
+        """Mark `ns` nanoseconds that ended `late_ns` ago. NVTX gets a message's text once."""
         entry = self._known.get(message)
         if entry is None:
             attributes = self._domain.make(message)

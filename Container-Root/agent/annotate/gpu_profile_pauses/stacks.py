@@ -139,7 +139,10 @@ def _find_line(code: CodeType, place: int) -> int:
 
 
 def _list_lines(code: CodeType) -> Iterable[tuple[int, int]]:
-    """Yield the first byte and the line of each piece of a code (docs.python.org/3/library/dis.html)."""
+    """Yield the first byte and the line of each piece of a code.
+
+    https://docs.python.org/3/reference/datamodel.html#codeobject.co_lines
+    """
     if hasattr(code, "co_lines"):  # from 3.10 on
         for start, _, line in code.co_lines():
             yield start, line or 0
