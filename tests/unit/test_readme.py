@@ -18,6 +18,7 @@ from gpu_profile.launchers.slurm.sbatch import Script
 from gpu_profile.nsys.help import TYPICAL_HELP
 from gpu_profile.nsys.options import first_options, profile_options
 from gpu_profile.settings.settings import KEYS, strip_credentials
+from tests.unit.accuracy_page import count_kinds
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = [
@@ -88,6 +89,7 @@ GENERATED: Mapping[tuple[str, str], Callable[[], str]] = {
     ("README.md", "verbs"): verbs_table,
     ("docs/settings.md", "settings"): settings_table,
     ("docs/findings.md", "findings"): findings_table,
+    ("docs/accuracy.md", "by-kind"): count_kinds,
     ("docs/glossary.md", "launchers"): lambda: ", ".join(LAUNCHERS),
     ("docs/slurm.md", "sbatch"): sbatch_script,
     ("docs/reading.md", "nsys-tables"): lambda: analyses_table(ANALYSES),
