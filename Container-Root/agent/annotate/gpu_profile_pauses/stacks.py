@@ -27,7 +27,8 @@ def read_stack(frame: FrameType) -> tuple[list[CodeType], list[int]]:
     once. A step of the program between two looks has driven our code out of the core's caches, and
     each further function that runs then takes 5 to 10 us in place of 0.3.
     """
-    codes, places = [], []
+    codes: list[CodeType] = []
+    places: list[int] = []
     inner: FrameType | None = frame
     while inner is not None and len(codes) < _MOST_FRAMES:
         codes.append(inner.f_code)
