@@ -1,5 +1,6 @@
 """Changes of calls that wait for the GPU, and of the copies that they wait for."""
 
+import re
 from collections.abc import Sequence
 
 import numpy as np
@@ -8,6 +9,7 @@ from gpu_profile.analysis.activity.activity import (
     COMPUTE,
     COPY_TO_DEVICE,
     COPY_TO_HOST,
+    SET,
     SYNC_NAME,
 )
 from gpu_profile.analysis.arrays.types import Flags, IntArray
@@ -39,6 +41,8 @@ from gpu_profile.analysis.replay.weights import Weights
 
 TRUTH_BYTES = 1
 """Of a truth value: a loss, a count or an index has two or more."""
+_JOINS = re.compile(r"reduce_kernel<.*(and|or)_kernel_cuda")
+_COMPARES = re.compile(r"[cC]ompare")
 
 
 def remove_waits(ranks: Sequence[int] = ()) -> Apply:
@@ -97,18 +101,36 @@ def _find_awaited_copies(graph: RunGraph, waits: Flags, copy_kind: int) -> IntAr
 
 def _find_tests(graph: RunGraph, copies: IntArray) -> IntArray:
     """The kernels that make a truth value for one of these copies, right before it: what
-    `if x.isnan().any()` asks for, nothing else reads.
+    `if x.isnan().any()` asks for, nothing else reads. Of one that joins many truth values, those
+    that compare go, too, and the fill of memory between.
     """
-    ops, thread = graph.ops, graph.calls.thread
+    ops = graph.ops
     call = ops.call[copies[ops.bytes[copies] == TRUTH_BYTES]].astype(np.int64)
-    before = call[call > 0] - 1
-    before = before[thread[before] == thread[before + 1]]
-    launched = np.flatnonzero(choose_ops(graph) & (ops.call != NONE))
-    counts = np.bincount(ops.call[launched], minlength=len(thread))
-    is_test = np.zeros(len(thread), bool)
-    is_test[before[counts[before] == 1]] = True
-    launched = launched[ops.kind[launched] == COMPUTE]
-    return np.asarray(launched[is_test[ops.call[launched]]], np.int64)
+    before = _step_back(graph, call, ops.kind == COMPUTE)
+    joins = match_names(graph, _JOINS)[ops.name]
+    fills = _step_back(graph, _pick(graph, before, joins), ops.kind == SET)
+    joined = np.union1d(_pick(graph, before, joins), fills)
+    compared = _step_back(graph, joined, match_names(graph, _COMPARES)[ops.name])
+    gone = np.concatenate((before, fills, compared))
+    return np.flatnonzero(choose_ops(graph) & (ops.call != NONE) & np.isin(ops.call, gone))
+
+
+def _step_back(graph: RunGraph, calls: IntArray, chosen: Flags) -> IntArray:
+    """The calls right before these on their threads that launch one of the `chosen` operations, and
+    nothing else.
+    """
+    thread = graph.calls.thread
+    before = calls[calls > 0] - 1
+    return _pick(graph, before[thread[before] == thread[before + 1]], chosen)
+
+
+def _pick(graph: RunGraph, calls: IntArray, chosen: Flags) -> IntArray:
+    """Those of these calls that launch one of the `chosen` operations, and nothing else."""
+    launched = np.flatnonzero(choose_ops(graph) & (graph.ops.call != NONE))
+    of_call = graph.ops.call[launched]
+    count = np.bincount(of_call, minlength=len(graph.calls.thread))
+    of_chosen = np.bincount(of_call[chosen[launched]], minlength=len(graph.calls.thread))
+    return calls[(count[calls] == 1) & (of_chosen[calls] == 1)]
 
 
 def _drop_calls(graph: RunGraph, weights: Weights, calls: IntArray) -> Weights:

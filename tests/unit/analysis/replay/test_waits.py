@@ -1,13 +1,23 @@
 """Waits for the GPU that a program does without, and what goes with them."""
 
+from dataclasses import replace
+
 import pytest
 
-from gpu_profile.analysis.activity.activity import COMPUTE, COPY
+from gpu_profile.analysis.activity.activity import COMPUTE, COPY, SET
 from gpu_profile.analysis.replay.edits.waits import describe_waits, remove_waits
 from gpu_profile.analysis.replay.plan.make_plan import make_plan
 from gpu_profile.analysis.replay.rank.rank_graph import RankGraph
 from gpu_profile.analysis.replay.step_times import test_replay as judge_replay
-from tests.unit.analysis.replay.small_runs import SYNC, TO_DEVICE, Call, Op, join, make_rank
+from tests.unit.analysis.replay.small_runs import (
+    NAMES,
+    SYNC,
+    TO_DEVICE,
+    Call,
+    Op,
+    join,
+    make_rank,
+)
 from tests.unit.analysis.replay.test_plan import make_replay, predict_us
 
 STEPS, LAYERS = 6, 8
@@ -224,6 +234,40 @@ def make_tests(size: int) -> RankGraph:
 def test_a_kernel_that_makes_a_truth_value_goes_with_its_read(size: int, left_us: int) -> None:
     """The kernel of 5 us goes only before a copy of one byte; 1 us stays before it else."""
     graph = join(make_tests(size))
+    assert predict_us(graph, remove_waits()) == pytest.approx(left_us, abs=0.5)
+
+
+COMPARE, JOIN = (
+    "compare_scalar_kernel<float>",
+    "reduce_kernel<512, 1, ReduceOp<bool, and_kernel_cuda",
+)
+
+
+def make_checks(first: str, last: str) -> RankGraph:
+    """Each step: a kernel of 20 us, two of 5 with these names, a fill between these, a copy of one
+    byte, and a wait for it. Each call takes 5 us but for the wait.
+    """
+    calls, ops, returns, names = list[Call](), list[Op](), list[tuple[int, int]](), len(NAMES)
+    for step in range(STEPS):
+        now, call = 50_000 * step, 6 * step
+        calls += [Call(now + at, now + at + 5_000, step) for at in range(0, 25_000, 5_000)]
+        calls.append(Call(now + 25_000, now + 50_000, step, SYNC, waits=True))
+        ops.append(Op(now + 6_000, now + 26_000, call, step))
+        ops.append(Op(now + 27_000, now + 32_000, call + 1, step, name=names))
+        ops.append(Op(now + 33_000, now + 34_000, call + 2, step, SET))
+        ops.append(Op(now + 35_000, now + 40_000, call + 3, step, name=names + 1))
+        ops.append(Op(now + 41_000, now + 43_000, call + 4, step, COPY, bytes=1))
+        returns.append((5 * step + 4, call + 5))
+    return replace(make_rank(calls, ops, returns), names=(*NAMES, first, last))
+
+
+@pytest.mark.parametrize(
+    ("first", "last", "left_us"),
+    [(COMPARE, JOIN, 20), ("gemm", JOIN, 26), (COMPARE, "gemm", 28)],
+)
+def test_a_check_goes_whole(first: str, last: str, left_us: int) -> None:
+    """What compares, and the fill, go with the kernel that joins many truth values."""
+    graph = join(make_checks(first, last))
     assert predict_us(graph, remove_waits()) == pytest.approx(left_us, abs=0.5)
 
 
