@@ -26,6 +26,11 @@ from gpu_profile.analysis.replay.changes import (
     unblock_calls,
 )
 from gpu_profile.analysis.replay.edits.calls import LATE_NS
+from gpu_profile.analysis.replay.edits.loops.launch_rows import (
+    LEAST_ROW,
+    LaunchRows,
+    find_launch_rows,
+)
 from gpu_profile.analysis.replay.edits.loops.read_loops import (
     describe_write_loops,
     fuse_read_loops,
@@ -52,7 +57,7 @@ def remove_waits(ranks: Sequence[int] = ()) -> Apply:
     A call that only waits is gone, and so are the small copy to the host that it waits for and the
     kernel of a test: the host takes no time for them, and less for the work before them. What a
     loop launches for each of its reads, or of its small copies to the GPU, is fused. What the host
-    makes of a value that it read, and copies back, takes no time.
+    makes of a value that it read, and copies back, takes no time. Of a row of reads one stays.
     """
 
     def apply(graph: RunGraph, weights: Weights) -> Weights:
@@ -75,16 +80,45 @@ def remove_waits(ranks: Sequence[int] = ()) -> Apply:
 def describe_waits(graph: RunGraph) -> str:
     """Evidence of what goes with the waits; "" without any."""
     written = _find_awaited_copies(graph, _mark_waits(graph), COPY_TO_DEVICE)
-    lines = describe_write_loops(graph, written), describe_round_trips(graph)
+    lines = _describe_rows(graph), describe_write_loops(graph, written), describe_round_trips(graph)
     return "; ".join(line for line in lines if line)
 
 
 def _mark_waits(graph: RunGraph, ranks: Sequence[int] = ()) -> Flags:
-    """A mask of the calls that wait, but for copies that the driver stages."""
+    """A mask of the calls that wait, but for copies that the driver stages, and one read of each
+    row.
+    """
     only_wait = match_names(graph, SYNC_NAME)[graph.calls.name]
     chosen = choose_calls(graph, ranks) & (only_wait | graph.calls.waits)
     chosen[graph.ops.call[find_staged_copies(graph, ranks)]] = False
+    rows = _find_read_rows(graph, chosen)
+    first = rows.calls[~rows.mark_later()]
+    next_call = np.minimum(first + 1, len(chosen) - 1)
+    chosen[first] = chosen[next_call[only_wait[next_call]]] = False
     return chosen
+
+
+def _find_read_rows(graph: RunGraph, waits: Flags) -> LaunchRows:
+    """The rows of LEAST_ROW reads or more of a step with no other launch between: the program works
+    on values that it could read at once.
+    """
+    is_read = np.zeros(len(graph.ops.call), bool)
+    is_read[_find_awaited_copies(graph, waits, COPY_TO_HOST)] = True
+    rows = find_launch_rows(graph, is_read)
+    in_step = np.bincount(rows.part)[rows.part] >= LEAST_ROW
+    return LaunchRows(rows.calls[in_step], rows.part[in_step])
+
+
+def _describe_rows(graph: RunGraph) -> str:
+    """Evidence of the reads in rows; "" without any."""
+    only_wait = match_names(graph, SYNC_NAME)[graph.calls.name]
+    count = len(_find_read_rows(graph, only_wait | graph.calls.waits).calls) / graph.steps
+    if not count:
+        return ""
+    return (
+        f"{count:.0f} values a step are read one after the other, with nothing launched between: "
+        "the cost is what one read of all of them gains"
+    )
 
 
 def _find_awaited_copies(graph: RunGraph, waits: Flags, copy_kind: int) -> IntArray:
@@ -130,7 +164,7 @@ def _pick(graph: RunGraph, calls: IntArray, chosen: Flags) -> IntArray:
     of_call = graph.ops.call[launched]
     count = np.bincount(of_call, minlength=len(graph.calls.thread))
     of_chosen = np.bincount(of_call[chosen[launched]], minlength=len(graph.calls.thread))
-    return calls[(count[calls] == 1) & (of_chosen[calls] == 1)]
+    return np.asarray(calls[(count[calls] == 1) & (of_chosen[calls] == 1)], np.int64)
 
 
 def _drop_calls(graph: RunGraph, weights: Weights, calls: IntArray) -> Weights:

@@ -237,6 +237,30 @@ def test_a_kernel_that_makes_a_truth_value_goes_with_its_read(size: int, left_us
     assert predict_us(graph, remove_waits()) == pytest.approx(left_us, abs=0.5)
 
 
+@pytest.mark.parametrize(("reads", "left_us"), [(8, 34), (5, 20)])
+def test_of_a_row_of_reads_one_stays(reads: int, left_us: int) -> None:
+    """Each step: a launch of 10 us and a kernel of 20, and `reads` values that are read, each by a
+    call of 5 us, a copy of 1 and a wait that ends 1 us after it. The first copy waits for the
+    kernel: with one read a step takes 34 us.
+    """
+    calls, ops, returns, now = list[Call](), list[Op](), list[tuple[int, int]](), 0
+    for step in range(STEPS):
+        calls.append(Call(now, now + 10_000, step))
+        ops.append(Op(now + 11_000, now + 31_000, len(calls) - 1, step))
+        free, now = now + 32_000, now + 10_000
+        for _ in range(reads):
+            begin = max(free, now + 6_000)
+            returns.append((len(ops), len(calls) + 1))
+            ops.append(Op(begin, begin + 1_000, len(calls), step, COPY, bytes=4))
+            calls.append(Call(now, now + 5_000, step))
+            calls.append(Call(now + 5_000, begin + 2_000, step, SYNC, waits=True))
+            now = begin + 2_000
+    graph = join(make_rank(calls, ops, returns))
+    assert predict_us(graph, remove_waits()) == pytest.approx(left_us, abs=0.5)
+    words = describe_waits(graph)
+    assert ("8 values a step are read one after the other" in words) == (reads == 8)
+
+
 COMPARE, JOIN = (
     "compare_scalar_kernel<float>",
     "reduce_kernel<512, 1, ReduceOp<bool, and_kernel_cuda",
