@@ -51,6 +51,10 @@ HALF, THIRD = 0.5, 1 / 3
 """A cause is taken before a bound (Change.is_bound) that gains at most twice as much: of a BERT
 whose collator takes 14 ms of a step of 48, the replay without any launch gains 24 ms. A loop that a
 batch replaces is taken before three times as much: the launches of the rest stay beside it."""
+KERNELS = frozenset(("no_tensor_cores", "unfused_attention", "unfused_elementwise", "unused_gpu"))
+"""Kinds whose changes shorten kernels."""
+EQUAL = 0.005
+"""Of the step: gains that differ by less are equal."""
 MOST_ITEMS = 3
 TOKEN_WAITS = 1.5
 """Calls an iteration: fewer are one for the tokens, and some that come in few iterations."""
@@ -170,11 +174,22 @@ def _choose_best(graph: RunGraph, useful: Sequence[Trial], now: float) -> Trial:
         if now - first.step_ms >= (THIRD if first.change == TINY_LAUNCHES else HALF) * most:
             candidates, most = causes, now - first.step_ms
     best = next(trial for trial in candidates if now - trial.step_ms >= ALIKE * most)
-    if best.change == WAITS:  # a program needs what it waits for, but not the host's work after it
-        pauses = (trial for trial in candidates if trial.change == PAUSES)
-        best = next((trial for trial in pauses if trial.step_ms <= best.step_ms), best)
+    if best.change == WAITS:
+        best = _choose_work(useful, candidates, best, now)
     after = best.change.after if waits_in_captures(graph) else ""
     return next((trial for trial in useful if trial.change.text == after), best)
+
+
+def _choose_work(
+    useful: Sequence[Trial], candidates: Sequence[Trial], waits: Trial, now: float
+) -> Trial:
+    """Slow kernels before the `waits`, or pauses of the host after them, that gain as much without
+    them; else the waits. A program needs what it waits for, and its work around that can go.
+    """
+    kernels = (trial for trial in useful if KERNELS & {*trial.change.kinds})
+    pauses = (trial for trial in candidates if trial.change == PAUSES)
+    most_ms = waits.step_ms + EQUAL * now
+    return next((trial for trial in (*kernels, *pauses) if trial.step_ms <= most_ms), waits)
 
 
 def _is_bound(graph: RunGraph, change: Change) -> bool:

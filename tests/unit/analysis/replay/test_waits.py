@@ -10,6 +10,7 @@ from gpu_profile.analysis.replay.plan.make_plan import make_plan
 from gpu_profile.analysis.replay.rank.rank_graph import RankGraph
 from gpu_profile.analysis.replay.step_times import test_replay as judge_replay
 from tests.unit.analysis.replay.small_runs import (
+    KERNEL,
     NAMES,
     SYNC,
     TO_DEVICE,
@@ -300,3 +301,44 @@ def test_waits_come_before_the_cuda_graph_that_they_forbid() -> None:
     plan = make_plan(make_replay(join(make_timed_layers(15_000))))
     assert [item.change.text for item in plan.items] == ["waits for the GPU", "launches"]
     assert plan.gains["launches"] > plan.gains["waits for the GPU"] > 0
+
+
+def make_awaited_chain(gemm_us: int, kernel_us: int) -> RankGraph:
+    """Each step: a product and four elementwise kernels, launched in 50 us, a wait for them, and
+    100 us of the host's work.
+    """
+    calls, ops, returns, now = list[Call](), list[Op](), list[tuple[int, int]](), 0
+    for step in range(STEPS):
+        free = now + 11_000
+        for name, time_us in ((KERNEL, gemm_us), *[(len(NAMES), kernel_us)] * 4):
+            ops.append(
+                Op(
+                    free,
+                    free + 1_000 * time_us,
+                    len(calls),
+                    step,
+                    blocks=528,
+                    threads=128,
+                    name=name,
+                )
+            )
+            calls.append(Call(now, now + 10_000, step))
+            free, now = free + 1_000 * time_us, now + 10_000
+        returns.append((len(ops) - 1, len(calls)))
+        calls.append(Call(now, free + 1_000, step, SYNC, waits=True))
+        now = free + 101_000
+    names = (*NAMES, "cupy_multiply__float32_float_float32")
+    return replace(make_rank(calls, ops, returns), names=names)
+
+
+@pytest.mark.parametrize(
+    ("gemm_us", "kernel_us", "first"),
+    [(10, 25, "unfused elementwise kernels"), (150, 6, "waits for the GPU")],
+)
+def test_slow_kernels_come_before_the_wait_for_them_that_gains_as_much(
+    gemm_us: int, kernel_us: int, first: str
+) -> None:
+    """A fused kernel leaves a quarter of the four. Without the wait the host's work hides them."""
+    plan = make_plan(make_replay(join(make_awaited_chain(gemm_us, kernel_us))))
+    assert plan.items[0].change.text == first
+    assert plan.gains["waits for the GPU"] > 0.05
