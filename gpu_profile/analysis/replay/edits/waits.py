@@ -26,11 +26,7 @@ from gpu_profile.analysis.replay.changes import (
     unblock_calls,
 )
 from gpu_profile.analysis.replay.edits.calls import LATE_NS
-from gpu_profile.analysis.replay.edits.loops.launch_rows import (
-    LEAST_ROW,
-    LaunchRows,
-    find_launch_rows,
-)
+from gpu_profile.analysis.replay.edits.loops.launch_rows import LEAST_ROW, LaunchRows
 from gpu_profile.analysis.replay.edits.loops.read_loops import (
     describe_write_loops,
     fuse_read_loops,
@@ -102,11 +98,17 @@ def _find_read_rows(graph: RunGraph, waits: Flags) -> LaunchRows:
     """The rows of LEAST_ROW reads or more of a step with no other launch between: the program works
     on values that it could read at once.
     """
-    is_read = np.zeros(len(graph.ops.call), bool)
-    is_read[_find_awaited_copies(graph, waits, COPY_TO_HOST)] = True
-    rows = find_launch_rows(graph, is_read)
-    in_step = np.bincount(rows.part)[rows.part] >= LEAST_ROW
-    return LaunchRows(rows.calls[in_step], rows.part[in_step])
+    call, calls = graph.ops.call, graph.calls
+    reads = np.unique(call[_find_awaited_copies(graph, waits, COPY_TO_HOST)]).astype(np.int64)
+    if len(reads) < LEAST_ROW:
+        return LaunchRows(reads[:0], reads[:0])
+    launches = np.zeros(len(calls.start), bool)
+    launches[call[call != NONE]] = True
+    changes = np.diff(np.cumsum(launches)[reads]) != 1
+    changes |= (np.diff(calls.thread[reads]) != 0) | (np.diff(calls.step[reads]) != 0)
+    row = np.cumsum(np.r_[False, changes])
+    is_long = np.bincount(row)[row] >= LEAST_ROW
+    return LaunchRows(reads[is_long], row[is_long])
 
 
 def _describe_rows(graph: RunGraph) -> str:
@@ -140,6 +142,8 @@ def _find_tests(graph: RunGraph, copies: IntArray) -> IntArray:
     """
     ops = graph.ops
     call = ops.call[copies[ops.bytes[copies] == TRUTH_BYTES]].astype(np.int64)
+    if not len(call):
+        return np.empty(0, np.int64)
     before = _step_back(graph, call, ops.kind == COMPUTE)
     joins = match_names(graph, _JOINS)[ops.name]
     fills = _step_back(graph, _pick(graph, before, joins), ops.kind == SET)
