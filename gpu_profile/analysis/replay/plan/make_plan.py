@@ -54,7 +54,7 @@ batch replaces is taken before three times as much: the launches of the rest sta
 KERNELS = frozenset(("no_tensor_cores", "unfused_attention", "unfused_elementwise", "unused_gpu"))
 """Kinds whose changes shorten kernels."""
 EQUAL = 0.005
-"""Of the step: gains that differ by less are equal."""
+"""Of the step: kernels that gain less than waits by that gain as much."""
 MOST_ITEMS = 3
 TOKEN_WAITS = 1.5
 """Calls an iteration: fewer are one for the tokens, and some that come in few iterations."""
@@ -186,10 +186,12 @@ def _choose_work(
     """Slow kernels before the `waits`, or pauses of the host after them, that gain as much without
     them; else the waits. A program needs what it waits for, and its work around that can go.
     """
-    kernels = (trial for trial in useful if KERNELS & {*trial.change.kinds})
-    pauses = (trial for trial in candidates if trial.change == PAUSES)
     most_ms = waits.step_ms + EQUAL * now
-    return next((trial for trial in (*kernels, *pauses) if trial.step_ms <= most_ms), waits)
+    kernels = (trial for trial in useful if KERNELS & {*trial.change.kinds})
+    slow = [trial for trial in kernels if trial.step_ms <= most_ms]
+    pauses = (trial for trial in candidates if trial.change == PAUSES)
+    long = [trial for trial in pauses if trial.step_ms <= waits.step_ms]
+    return (*slow, *long, waits)[0]
 
 
 def _is_bound(graph: RunGraph, change: Change) -> bool:
