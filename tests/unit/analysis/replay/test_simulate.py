@@ -1,10 +1,13 @@
 """Replays of small graphs, whose times are counted by hand."""
 
+from dataclasses import replace
+
 import numpy as np
 
 from gpu_profile.analysis.activity.activity import COMMUNICATION
+from gpu_profile.analysis.replay.changes import free_calls
 from gpu_profile.analysis.replay.critical_path import find_critical_path, sum_path
-from gpu_profile.analysis.replay.rank.rank_graph import RankGraph, cut_steps
+from gpu_profile.analysis.replay.rank.rank_graph import RankGraph, cut_steps, make_pairs
 from gpu_profile.analysis.replay.run.run_graph import Edge, RunGraph
 from gpu_profile.analysis.replay.simulate import simulate
 from gpu_profile.analysis.replay.step_times import measure_steps
@@ -159,3 +162,24 @@ def test_fewer_steps_have_the_same_times() -> None:
     graph = join(cut_steps(rank, 1, 3))
     assert (graph.steps, len(graph.ops.start)) == (3, 3)
     assert step_ns(graph, Weights.of(graph)) == [60_000]
+
+
+def test_launches_that_are_gone_leave_room_in_the_queue() -> None:
+    """Each launch waits for the kernel of the third one before. Without two launches, those up to
+    three behind them wait for earlier kernels.
+    """
+    calls, ops = list[Call](), list[Op]()
+    for number in range(3 * STEPS):
+        calls.append(Call(10_000 * number, 10_000 * number + 6_000, number // 3))
+        ops.append(Op(10_000 * number + 8_000, 10_000 * number + 16_000, number, number // 3))
+    queue = [(number, number + 3) for number in range(3 * STEPS - 3)]
+    rank = make_rank(calls, ops)
+    links = replace(rank.links, queue=make_pairs(*zip(*queue, strict=True)))
+    graph = join(replace(rank, links=links))
+    is_queue = graph.edges.kind == Edge.QUEUE
+    assert np.count_nonzero(is_queue) == len(queue)
+    kept = free_calls(graph, Weights.of(graph), np.array([], np.int64))
+    assert not kept.gone.any()
+    freed = free_calls(graph, Weights.of(graph), np.array([9, 10]))
+    targets = graph.edges.target[is_queue & freed.gone]
+    assert np.array_equal(np.sort(targets), np.sort(graph.nodes.call_end[[9, 10, 11, 12]]))
