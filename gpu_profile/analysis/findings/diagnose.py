@@ -39,7 +39,7 @@ from gpu_profile.analysis.replay.changes import Change
 from gpu_profile.analysis.replay.edits.causes import EARLY_COPIES, SMALL_GRIDS, TINY_LAUNCHES
 from gpu_profile.analysis.replay.edits.graph_captures import CAPTURES
 from gpu_profile.analysis.replay.edits.iterations import FEW_COPIES
-from gpu_profile.analysis.replay.plan.make_plan import make_plan
+from gpu_profile.analysis.replay.plan.make_plan import make_gpu_change, make_plan
 from gpu_profile.analysis.replay.plan.plan import Plan
 from gpu_profile.analysis.replay.run_replay import Replay
 from gpu_profile.analysis.replay.shadow.find_shadow import find_shadow
@@ -141,7 +141,8 @@ def _take_part(replay: Replay | str, ratio: float) -> float:
 
 def list_unfound(findings: Sequence[Finding]) -> tuple[Change, ...]:
     """The changes of what many steps have a few of, where no finding tells it: a model's own tiny
-    kernels are launches as all others, the copies of a batch are few, and graphs are updated.
+    kernels are launches as all others, the copies of a batch are few, and graphs are updated. Ranks
+    that are late by turns get equal work, not that of the one that has least.
     """
     kinds = {finding.kind for finding in findings if has_edit(finding)}
     edits = [RULES[finding.kind].edit(finding) for finding in findings]
@@ -149,6 +150,9 @@ def list_unfound(findings: Sequence[Finding]) -> tuple[Change, ...]:
     left_out = [change for change in of_kinds if not kinds & {*change.kinds}]
     if CAPTURES not in edits:
         left_out.append(CAPTURES)
+    for finding in findings:
+        if finding.kind == "straggler" and finding.cause == "spread":
+            left_out += map(make_gpu_change, finding.ranks)
     return tuple(left_out)
 
 

@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from gpu_profile.analysis.activity.activity import COMMUNICATION, COMPUTE
 from gpu_profile.analysis.arrays.memo import once_each
-from gpu_profile.analysis.arrays.types import Flags, IntArray
+from gpu_profile.analysis.arrays.types import Flags, IntArray, Places
 from gpu_profile.analysis.replay.changes import (
     Apply,
     choose_calls,
@@ -17,7 +17,7 @@ from gpu_profile.analysis.replay.changes import (
     match_names,
     scale_delays,
 )
-from gpu_profile.analysis.replay.rank.rank_graph import NONE
+from gpu_profile.analysis.replay.rank.rank_graph import NONE, Codes
 from gpu_profile.analysis.replay.run.run_graph import Edge, RunGraph
 from gpu_profile.analysis.replay.weights import Weights
 
@@ -56,7 +56,7 @@ def speed_up_gpu(rank: int) -> Apply:
 
     def apply(graph: RunGraph, weights: Weights) -> Weights:
         works = choose_ops(graph) & (graph.ops.kind != COMMUNICATION)
-        key = _find_shapes(graph)
+        key = _find_shapes(graph) * (1 + len(graph.ops.start)) + _number_parts(graph)[0]
         chosen = works & choose_ops(graph, [rank])
         step = graph.ops.step.astype(np.int64)
         factor = _compare_items(graph.op_rank, step, key, weights.work, works, chosen)
@@ -73,7 +73,7 @@ def speed_up_host(rank: int) -> Apply:
     """The rank's host takes as long for each kind of launch as the median of the others' hosts."""
 
     def apply(graph: RunGraph, weights: Weights) -> Weights:
-        key = _find_launch_keys(graph)
+        key = _find_launch_keys(graph) * (1 + len(graph.ops.start)) + _number_parts(graph)[1]
         all_calls = np.ones(len(graph.calls.start), bool)
         chosen = choose_calls(graph, [rank])
         step = graph.calls.step.astype(np.int64)
@@ -119,6 +119,37 @@ def _find_shapes(graph: RunGraph) -> IntArray:
     ops = graph.ops
     shape = np.stack((ops.name.astype(np.int64), ops.grid, ops.pageable), axis=1)
     return np.asarray(np.unique(shape, axis=0, return_inverse=True)[1].ravel(), np.int64)
+
+
+@once_each
+def _number_parts(graph: RunGraph) -> tuple[IntArray, IntArray]:
+    """For each operation, and for each call, how many collectives its rank launched before it in
+    its step: ranks meet there, and what one of them does more between two of them delays the
+    second one, whatever it does elsewhere. 0 in steps of which the ranks launch unequal numbers.
+    """
+    ops, calls = graph.ops, graph.calls
+    ranks, steps = len(graph.ranks), graph.steps
+    begin = int(calls.start.min(initial=0))
+    apart = int(calls.start.max(initial=0)) - begin + 1
+
+    def make_keys(rank: IntArray, step: Codes, call: Places | IntArray) -> IntArray:
+        return np.asarray((rank * steps + step) * apart + calls.start[call] - begin, np.int64)
+
+    meets = np.flatnonzero((ops.kind == COMMUNICATION) & graph.live & (ops.call != NONE))
+    code = graph.op_rank[meets] * steps + ops.step[meets]
+    count = np.bincount(code, minlength=ranks * steps).reshape(ranks, steps)
+    is_equal = (count == count[0]).all(axis=0)
+    first = np.r_[0, np.cumsum(count.ravel())]
+    met = np.sort(make_keys(graph.op_rank[meets], ops.step[meets], ops.call[meets]))
+
+    def number(rank: IntArray, step: Codes, call: Places | IntArray) -> IntArray:
+        before = np.searchsorted(met, make_keys(rank, step, call)) - first[rank * steps + step]
+        return np.where(is_equal[step], before, 0)
+
+    of_ops = np.zeros(len(ops.start), np.int64)
+    live = np.flatnonzero(graph.live & (ops.call != NONE))
+    of_ops[live] = number(graph.op_rank[live], ops.step[live], ops.call[live])
+    return of_ops, number(graph.call_rank, calls.step, np.arange(len(calls.start)))
 
 
 @once_each

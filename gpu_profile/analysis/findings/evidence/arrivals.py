@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from gpu_profile.analysis.activity.comm.lanes import UNMATCHED
 from gpu_profile.analysis.activity.common_steps import CAP_QUANTILE
+from gpu_profile.analysis.arrays.periods import Period, find_period
 from gpu_profile.analysis.arrays.types import IntArray
 from gpu_profile.analysis.findings.view import RankView, View
 from gpu_profile.analysis.tables.comm_kernels import KINDS, SYMMETRIC_KINDS
@@ -51,7 +52,8 @@ class Suspects:
 
     `late_ms` is by how much they come later than the others, the sum of a step. The late ranks came
     last in `last` of `total` collectives. `worst` is the largest delay: (ms after the others, ns at
-    which it happened).
+    which it happened). `period`: that they are late in each n-th step alone, None where they are
+    not, or in each.
     """
 
     late: tuple[StragglerView, ...]
@@ -60,6 +62,7 @@ class Suspects:
     last: int
     total: int
     worst: tuple[float, int]
+    period: Period | None = None
 
 
 def list_communicators(views: Sequence[StragglerView]) -> list[Waits]:
@@ -105,7 +108,7 @@ def _compute_weights(start: IntArray, step: IntArray) -> NDArray[np.float64]:
 
 def suspects_of(waits: Waits) -> Suspects | None:
     """The ranks (at most half) that wait least, if they are late by enough time and in enough
-    steps; else None.
+    steps, or in each n-th step; else None.
     """
     wait, views = waits.wait, waits.views
     mean = (wait * waits.weight).mean(axis=1)
@@ -114,12 +117,11 @@ def suspects_of(waits: Waits) -> Suspects | None:
     jumps = np.diff(mean[order])[: len(views) // 2]
     count = int(np.argmax(jumps)) + 1
     late, others = order[:count], order[count:]
-    if (
-        _compute_constancy(waits, _measure_lead(waits, late, others) > 0, count / len(views))
-        < CONSTANCY
-    ):
-        return None
     suspects = _compare_arrivals(waits, late, others)
+    is_last = _measure_lead(waits, late, others) > 0
+    by_time, by_step = _compute_constancy(waits, is_last, count / len(views))
+    if by_time < CONSTANCY or (by_step < CONSTANCY and suspects.period is None):
+        return None
     return suspects if suspects.late_ms >= find_least_ms(views) else None
 
 
@@ -144,7 +146,9 @@ def _compare_arrivals(waits: Waits, late: IntArray, others: IntArray) -> Suspect
     lateness = float((np.maximum(ahead, 0) * waits.weight).sum()) / other_views[0].steps / 1e6
     place = (float(ahead[worst]) / 1e6, int(waits.start[:, worst].max()))
     last = int((ahead > 0).sum())
-    return Suspects(late_views, other_views, lateness, last, len(ahead), place)
+    by_step = np.bincount(waits.step, np.maximum(ahead, 0)).astype(np.int64)
+    period = find_period(by_step, other_views[0].least_delay)
+    return Suspects(late_views, other_views, lateness, last, len(ahead), place, period)
 
 
 def find_least_ms(views: Sequence[RankView]) -> float:
@@ -152,20 +156,20 @@ def find_least_ms(views: Sequence[RankView]) -> float:
     return float(np.median([view.least_ms for view in views]))
 
 
-def _compute_constancy(waits: Waits, last: NDArray[np.bool_], chance: float) -> float:
+def _compute_constancy(waits: Waits, last: NDArray[np.bool_], chance: float) -> tuple[float, float]:
     """How constantly the same ranks come last: 0 as by chance, 1 always.
 
-    It is the smaller of two shares: by waiting time, and by steps (the longest wait of each step).
+    It is a share of the waiting time, and one of the steps (the longest wait of each step).
     """
     waited = waits.wait.sum(axis=0).astype(np.float64)
     weight = waited * waits.weight
     if not weight.any():
-        return 0.0
+        return 0.0, 0.0
     by_time = float(weight[last].sum() / weight.sum())
     order = np.lexsort((-waited, waits.step))
     most = order[np.r_[True, np.diff(waits.step[order]) != 0]]
     by_step = float(np.mean(last[most]))
-    return (min(by_time, by_step) - chance) / (1 - chance)
+    return (by_time - chance) / (1 - chance), (by_step - chance) / (1 - chance)
 
 
 def contention_ms(view: RankView, free: RankView) -> float:

@@ -14,8 +14,10 @@ def list_evidence(suspects: Suspects, excess: dict[str, float]) -> tuple[str, ..
     move = float(np.mean([view.ms("transfer") for view in suspects.others]))
     lag, at = suspects.worst
     more = ", ".join(f"{name} {round(value, 2) + 0.0:+.2f} ms" for name, value in excess.items())
+    period = (f"how late it comes: {suspects.period}",) if suspects.period else ()
     return (
         f"{late} arrived last in {suspects.last} of {suspects.total} collectives",
+        *period,
         f"{others}: exposed collectives are {wait:.2f} ms a step of wait and {move:.2f} ms of "
         "transfer, so not the network",
         f"against the typical other rank, a step of {late} has {more}",

@@ -88,6 +88,6 @@ TRANSFERS = Change(
 UNEQUAL_COMPUTE = Change(
     "unequal compute of the ranks",
     balance_compute(),
-    ("pipeline", "experts"),
+    ("pipeline", "experts", "straggler"),
     frees_communication=True,
 )

@@ -42,7 +42,8 @@ def scale_kernels(pattern: str, factor: float, ranks: Sequence[int] = ()) -> App
 
 
 def balance_compute() -> Apply:
-    """Every rank computes as long as the mean of all ranks: stages or experts of equal work.
+    """Every rank computes in each step as long as the mean of all ranks: stages, experts or batches
+    of equal work.
 
     First each kernel that all ranks have, by its name: where one rank's experts have more tokens,
     its attention has not.
@@ -50,14 +51,14 @@ def balance_compute() -> Apply:
 
     def apply(graph: RunGraph, weights: Weights) -> Weights:
         rows = np.flatnonzero(choose_ops(graph) & (graph.ops.kind != COMMUNICATION))
-        rank, name, work = graph.op_rank[rows], graph.ops.name[rows], weights.work[rows]
-        sums = np.zeros((len(graph.ranks), len(graph.names)))
-        np.add.at(sums, (rank, name), work)
-        by_name = np.ones(sums.shape)
-        common = (sums > 0).all(axis=0)
+        rank, step, name = graph.op_rank[rows], graph.ops.step[rows], graph.ops.name[rows]
+        work = weights.work[rows]
+        sums = np.zeros((len(graph.ranks), graph.steps, len(graph.names)))
+        np.add.at(sums, (rank, step, name), work)
+        by_name, common = np.ones(sums.shape), (sums > 0).all(axis=0)
         by_name[:, common] = sums[:, common].mean(axis=0) / sums[:, common]
-        by_rank = sums.sum(axis=1).mean() / np.maximum((by_name * sums).sum(axis=1), 1)
-        factor = by_name[rank, name] * by_rank[rank]
+        by_rank = sums.sum(axis=2).mean(axis=0) / np.maximum((by_name * sums).sum(axis=2), 1)
+        factor = by_name[rank, step, name] * by_rank[rank, step]
         return weights.with_work(rows, np.rint(work * factor).astype(np.int64))
 
     return apply

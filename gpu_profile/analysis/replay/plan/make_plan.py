@@ -90,8 +90,13 @@ def _list_rank_changes(graph: RunGraph) -> Iterator[Change]:
     kinds = ("straggler",)
     for rank in list_comparable_ranks(graph):
         yield Change(f"rank {rank}'s host", speed_up_host(rank), kinds, rank)
-        yield Change(f"rank {rank}'s compute", speed_up_gpu(rank), kinds, rank)
+        yield make_gpu_change(rank)
     yield UNEQUAL_COMPUTE
+
+
+def make_gpu_change(rank: int) -> Change:
+    """The change in which one rank computes as the others do."""
+    return Change(f"rank {rank}'s compute", speed_up_gpu(rank), ("straggler",), rank)
 
 
 @once_each
@@ -108,7 +113,8 @@ def make_plan(
     """
     weights, time = Weights.of(replay.graph), replay.graph.time
     now = replay.step_ms
-    changes = tuple(change for change in list_changes(replay.graph) if change not in left_out)
+    without = {change.text for change in left_out}
+    changes = tuple(each for each in list_changes(replay.graph) if each.text not in without)
     if shadow is not None:
         weights, now = shadow.weights, shadow.step_ms
         time = replay.simulate(weights)

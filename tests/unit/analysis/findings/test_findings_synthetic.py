@@ -324,18 +324,21 @@ def test_a_rank_that_waits_less_for_another_reason_is_no_straggler(tmp_path: Pat
     assert (copies_late.kind, copies_late.ranks) == ("exposed_copy", (0,))
 
 
-def test_jitter_makes_no_straggler(tmp_path: Path) -> None:
-    """Each step another rank is late: the others wait, and nobody is to blame."""
+@pytest.mark.parametrize("by_compute", [True, False])
+def test_ranks_that_are_late_by_turns_are_no_stragglers(by_compute: bool, tmp_path: Path) -> None:
+    """Each step another rank is late: nobody is to blame, but unequal work is told."""
     turn = dict.fromkeys(ALL, 0)
 
     def now_and_then(rank: Rank) -> None:
         turn[rank.rank] += 1
         if turn[rank.rank] % 4 == rank.rank:
-            computes(rank)
+            computes(rank) if by_compute else rank.copy(150, gb_per_s=50)
 
     diagnosis = diagnosed(Training(steps=24, data=now_and_then), tmp_path)
-    assert diagnosis.findings == ()
-    assert any("none of them comes last steadily" in note for note in diagnosis.unjudged)
+    late = [(each.ranks, each.cause) for each in diagnosis.findings if each.kind == "straggler"]
+    assert late == ([((0, 1, 2, 3), "spread")] if by_compute else [])
+    notes = [note for note in diagnosis.unjudged if "none of them comes last steadily" in note]
+    assert bool(notes) != by_compute
 
 
 def test_one_hiccup_makes_no_straggler(tmp_path: Path) -> None:

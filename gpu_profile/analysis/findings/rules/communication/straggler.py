@@ -18,6 +18,10 @@ from gpu_profile.analysis.findings.evidence.arrivals import (
     measure_lost_time,
     suspects_of,
 )
+from gpu_profile.analysis.findings.evidence.late_by_turns import (
+    find_late_by_turns,
+    measure_waited,
+)
 from gpu_profile.analysis.findings.evidence.late_hosts import (
     ends_with_input,
     is_late_by_silence,
@@ -38,6 +42,7 @@ from gpu_profile.analysis.modules.marks import load_marks
 from gpu_profile.analysis.modules.module_times import sum_by_module
 from gpu_profile.analysis.replay.as_others import speed_up_gpu, speed_up_host
 from gpu_profile.analysis.replay.changes import Change, combine
+from gpu_profile.analysis.replay.edits.causes import UNEQUAL_COMPUTE
 from gpu_profile.analysis.store.database import Database
 
 NOTED_SHARE = 0.10
@@ -79,7 +84,9 @@ def judge_straggler(views: Sequence[StragglerView]) -> Judgement:
     for waits in groups:
         suspects = suspects_of(waits)
         if suspects is None:
-            notes += _describe_scattered(waits)
+            scattered = _judge_scattered(waits)
+            findings |= {finding.ranks: finding for finding in scattered.findings}
+            notes += scattered.unjudged
             continue
         finding = _make_finding(_keep_guilty(waits, suspects))
         if finding is None:
@@ -101,21 +108,18 @@ def _why_not(views: Sequence[RankView]) -> tuple[str, ...]:
     return ("stragglers: no collectives between the ranks",)
 
 
-def _describe_scattered(waits: Waits) -> list[str]:
-    """A note about much waiting for which no single rank is the cause; not a finding."""
-    # The waits of this communicator alone: waits for a pipeline's messages do not count.
-    waited_ns = (waits.wait * waits.weight).sum(axis=1)
-    waited = min(
-        float(np.mean([view.ms("wait") for view in waits.views])),
-        float(np.mean([ns / view.steps for ns, view in zip(waited_ns, waits.views, strict=True)]))
-        / 1e6,
-    )
+def _judge_scattered(waits: Waits) -> Judgement:
+    """What is told where no single rank is the cause of much waiting."""
+    waited = measure_waited(waits)
+    finding = find_late_by_turns(waits, waited)
+    if finding:
+        return Judgement((finding,))
     step = float(np.mean([view.step_ms for view in waits.views]))
     if waited < NOTED_SHARE * step:
-        return []
+        return Judgement()
     ranks = format_ranks(view.rank for view in waits.views)
     text = f"{ranks} wait {waited:.2f} of {step:.2f} ms a step for each other in collectives"
-    return [f"a straggler: {text}, but none of them comes last steadily"]
+    return Judgement(unjudged=(f"a straggler: {text}, but none of them comes last steadily",))
 
 
 def _measure_excess(suspects: Suspects) -> dict[str, float]:
@@ -221,6 +225,8 @@ def _choose_advice(suspects: Suspects, cause: str, late_by_silence: bool) -> str
 
 def _edit(finding: Finding) -> Change:
     """Each late rank does the late part of its work as the other ranks do."""
+    if finding.cause == "spread":
+        return UNEQUAL_COMPUTE
     of_gpu = finding.cause in ("compute", "copy")
     speed_up, part = (speed_up_gpu, "compute") if of_gpu else (speed_up_host, "host")
     names = ", ".join(f"rank {rank}" for rank in finding.ranks)
@@ -240,6 +246,14 @@ RULE = FindingRule(
                 "(the table below). `data`: their host was loading "
                 "data (the evidence table below), for longer than the others'. `compute`: also "
                 "where their hosts launch more kernels, and that makes them late"
+            ),
+        ),
+        FindingRow(
+            causes=("spread",),
+            when=(
+                "no rank comes last steadily, but the ranks wait for each other, and half of that "
+                "or more is that they compute unequal times, one more in some steps and another "
+                "one in others. The gain is that of the mean of all ranks in each step"
             ),
         ),
     ),
