@@ -94,6 +94,12 @@ def _list_rank_changes(graph: RunGraph) -> Iterator[Change]:
     yield UNEQUAL_COMPUTE
 
 
+def _list_others(graph: RunGraph, left_out: Sequence[Change]) -> tuple[Change, ...]:
+    """The changes but for these, by their texts: those of a rank are made anew each time."""
+    without = {change.text for change in left_out}
+    return tuple(change for change in list_changes(graph) if change.text not in without)
+
+
 def make_gpu_change(rank: int) -> Change:
     """The change in which one rank computes as the others do."""
     return Change(f"rank {rank}'s compute", speed_up_gpu(rank), ("straggler",), rank)
@@ -113,8 +119,7 @@ def make_plan(
     """
     weights, time = Weights.of(replay.graph), replay.graph.time
     now = replay.step_ms
-    without = {change.text for change in left_out}
-    changes = tuple(each for each in list_changes(replay.graph) if each.text not in without)
+    changes = _list_others(replay.graph, left_out)
     if shadow is not None:
         weights, now = shadow.weights, shadow.step_ms
         time = replay.simulate(weights)
