@@ -3,6 +3,8 @@
 The fix pins that memory, and does not wait for the copies.
 """
 # causes: pageable_copy
+from copy import copy
+
 import torch
 from parts import DEVICE, update, use_ranks
 from torch import nn
@@ -51,6 +53,7 @@ def run(turns: Turns) -> None:
     steps = 0
     while turns.step():
         ready = parts if turns.planted else pinned
-        part = ready[steps % BATCHES].to(DEVICE, non_blocking=not turns.planted)
+        # A copy, as `to` of Data moves what it is called on.
+        part = copy(ready[steps % BATCHES]).to(DEVICE, non_blocking=not turns.planted)
         update(optimizer, nn.functional.cross_entropy(model(part.x, part.edge_index), part.y))
         steps += 1
