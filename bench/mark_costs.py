@@ -67,11 +67,9 @@ def run_child() -> None:
 
 
 def measure_marks() -> dict[str, float]:
-    """A range and a look of the sampler, through the tool that listens in this process."""
+    """A range, through the tool that listens in this process."""
     from gpu_profile_marks import nvtx
     from gpu_profile_marks.ranges import Mark, Ranges
-    from gpu_profile_pauses.pause_marks import PauseMarks
-    from gpu_profile_pauses.sampler import Sampler
 
     domain = Ranges.domain or nvtx.open_domain("bench")
     if domain is None:
@@ -83,14 +81,7 @@ def measure_marks() -> dict[str, float]:
         ranges.push(mark, mark)
         ranges.pop(mark)
 
-    sampler = Sampler(PauseMarks(domain))
-
-    def look_anew() -> None:
-        sampler._seen.clear()
-        sampler._look(0, time.perf_counter_ns())
-
-    look = measure_us(look_anew, 20)
-    return {"range": measure_us(make_range, 200), "look": look}
+    return {"range": measure_us(make_range, 200)}
 
 
 def run_way(options: argparse.Namespace, way: str) -> dict[str, float]:
@@ -118,7 +109,6 @@ def print_table(runs: dict[str, list[dict[str, float]]]) -> None:
         "a step, at `steps`": of("steps", "step") - base,
         "a module and step, at `modules`": (of("modules", "step") - base) / LAYERS,
         "a range (push and pop)": of("nvtx", "range"),
-        "a look at the threads' stacks": of("steps", "look"),
         "a call of the operating system": of("osrt", "sleep") - of("plain", "sleep"),
     }
     print("| what | us |\n|---|---|")
