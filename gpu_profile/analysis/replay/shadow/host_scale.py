@@ -7,7 +7,7 @@ import numpy as np
 from gpu_profile.analysis.replay.changes import find_edges
 from gpu_profile.analysis.replay.edits.host_work import measure_own_pauses
 from gpu_profile.analysis.replay.run.run_graph import Edge, RunGraph
-from gpu_profile.analysis.replay.shadow.nsys_prices import find_node_prices
+from gpu_profile.analysis.replay.shadow.nsys_prices import find_node_prices, shorten_gaps
 from gpu_profile.analysis.replay.weights import Weights
 
 MOST_PRICE_NS, TYPICAL_PRICE_NS = 20_000, 8_000
@@ -32,7 +32,8 @@ def scale_host(
     graph: RunGraph, weights: Weights, factor: float, most_price_ns: int = MOST_PRICE_NS
 ) -> Weights:
     """Multiply the host's own time by `factor`: that in calls, of each `most_price_ns` at most, and
-    that between calls without pauses.
+    that between calls without pauses. Below 1 the GPU's gaps are without what nsys adds to
+    them, whatever it adds to the host.
 
     Pauses are work that the profiler does not see, such as loading data, so it does not slow them.
     """
@@ -54,7 +55,8 @@ def scale_host(
     part = min(1.0, (1 - factor) / (1 - TYPICAL_FACTOR))
     extra = np.minimum(part * of_nodes[graph.edges.target[edges]], recorded - price)
     lag = recorded - np.rint((1 - factor) * price + np.maximum(extra, 0)).astype(np.int64)
-    return weights.with_delay(np.arange(len(delay)), delay).with_lag(edges, lag)
+    scaled = weights.with_delay(np.arange(len(delay)), delay).with_lag(edges, lag)
+    return shorten_gaps(graph, scaled) if factor < 1 else scaled
 
 
 def subtract_typical_price(graph: RunGraph, weights: Weights) -> Weights:

@@ -78,11 +78,13 @@ def test_a_pause_is_not_the_profilers() -> None:
 
 
 @pytest.mark.parametrize("control_us", [45, 100, 101])
-def test_a_step_that_the_gpu_limits_stays_as_recorded(control_us: float) -> None:
-    """A kernel of 99 us, 1 us behind the one before: no host makes it shorter."""
+def test_a_step_that_the_gpu_limits_keeps_its_kernels(control_us: float) -> None:
+    """A kernel of 99 us, 1 us behind the one before: no host makes it shorter, and half of the gap
+    is of nsys.
+    """
     shadow = subtract(make_busy_host(99_000), control_us)
     assert (shadow.factor, shadow.is_measured) == (TYPICAL_FACTOR, False)
-    assert shadow.step_ms == pytest.approx(0.1)
+    assert shadow.step_ms == pytest.approx(0.0995)
 
 
 def test_a_control_that_each_usual_factor_gives_tells_none() -> None:
@@ -267,4 +269,4 @@ def test_a_longer_control_of_a_program_without_pauses_has_a_slower_host() -> Non
     assert shadow.pause_factor == 1
     assert shadow.step_ms == pytest.approx(0.05, rel=0.01)
     assert subtract(make_busy_host(5_000), 80).step_ms == pytest.approx(0.04)
-    assert subtract(make_busy_host(60_000), 65).step_ms == pytest.approx(0.061)
+    assert subtract(make_busy_host(60_000), 65).step_ms == pytest.approx(0.0605)
