@@ -14,6 +14,9 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from bench.causes.judge import Score, read_ranks
 from gpu_profile.analysis.findings.diagnose import judge_run
+from gpu_profile.analysis.findings.finding import Finding
+from gpu_profile.analysis.findings.table import RULES
+from gpu_profile.analysis.replay.plan.plan import Plan
 from gpu_profile.runs.baseline import PlainStep, find_plain_step_of
 from gpu_profile.runs.step_times import find_times_file, read_times
 
@@ -27,9 +30,9 @@ def make_row(folder: Path) -> str:
     plain = find_plain_step_of(run)
     facts, error_ns = read_ranks(sorted(run.glob("*.sqlite")))
     diagnosis = judge_run(facts, error_ns, *plain)
-    told = 0.0 if isinstance(diagnosis.plan, str) else diagnosis.plan.step_ms
-    parts = max(1, round(step / told)) if told else 1
     first = diagnosis.findings[0] if diagnosis.findings else None
+    told = _find_told_step(diagnosis.plan, first)
+    parts = max(1, round(step / told)) if told else 1
     answer = Score(
         name=folder.name,
         step=step,
@@ -45,6 +48,18 @@ def make_row(folder: Path) -> str:
         f"| {folder.name} | {blocks} | {_describe_control(run, plain)} | {parts * told:.2f} | "
         f"{answer.gain:.2f} | {finding} | {'yes' if answer.is_right else 'no'} |"
     )
+
+
+def _find_told_step(plan: Plan | str, first: Finding | None) -> float:
+    """The step (ms) of the answer; 0 without a plan. A plan is of the replayed steps, which lack a
+    part of what is rare: the cost of the first finding is of all steps.
+    """
+    if isinstance(plan, str):
+        return 0.0
+    change = RULES[first.kind].edit(first) if first else None
+    if first is None or change is None:
+        return plan.step_ms
+    return plan.step_ms + first.cost_ms - plan.gains.get(change.text, first.cost_ms)
 
 
 def _list_blocks(folder: Path, kind: str) -> list[float]:
