@@ -142,7 +142,7 @@ def _take_part(replay: Replay | str, ratio: float) -> float:
 def list_unfound(findings: Sequence[Finding]) -> tuple[Change, ...]:
     """The changes of what many steps have a few of, where no finding tells it: a model's own tiny
     kernels are launches as all others, the copies of a batch are few, and graphs are updated. Ranks
-    that are late by turns get equal work, not that of the one that has least.
+    that are late by turns, or alone in each n-th step, get equal work, not that of the others.
     """
     kinds = {finding.kind for finding in findings if has_edit(finding)}
     edits = [RULES[finding.kind].edit(finding) for finding in findings]
@@ -151,7 +151,7 @@ def list_unfound(findings: Sequence[Finding]) -> tuple[Change, ...]:
     if CAPTURES not in edits:
         left_out.append(CAPTURES)
     for finding in findings:
-        if finding.kind == "straggler" and finding.cause == "spread":
+        if finding.kind == "straggler" and finding.cause in ("spread", "alone"):
             left_out += map(make_gpu_change, finding.ranks)
     return tuple(left_out)
 

@@ -36,8 +36,7 @@ def list_comparable_ranks(graph: RunGraph) -> list[int]:
 
     None where ranks send each other messages: stages and experts differ by design.
     """
-    comm_names = np.unique(graph.ops.name[graph.ops.kind == COMMUNICATION])
-    if match_names(graph, MESSAGES)[comm_names].any():
+    if has_messages(graph):
         return []
     chosen = choose_ops(graph) & (graph.ops.kind == COMPUTE)
     counts = np.zeros((len(graph.ranks), len(graph.names)))
@@ -51,12 +50,18 @@ def list_comparable_ranks(graph: RunGraph) -> list[int]:
     return ranks
 
 
+def has_messages(graph: RunGraph) -> bool:
+    """Whether ranks send each other messages, as stages of a pipeline and experts do."""
+    comm_names = np.unique(graph.ops.name[graph.ops.kind == COMMUNICATION])
+    return bool(match_names(graph, MESSAGES)[comm_names].any())
+
+
 def speed_up_gpu(rank: int) -> Apply:
     """The rank computes and copies as fast, and as little, as the median of the other ranks."""
 
     def apply(graph: RunGraph, weights: Weights) -> Weights:
         works = choose_ops(graph) & (graph.ops.kind != COMMUNICATION)
-        key = _find_shapes(graph) * (1 + len(graph.ops.start)) + _number_parts(graph)[0]
+        key = _find_shapes(graph) * (1 + len(graph.ops.start)) + number_parts(graph)[0]
         chosen = works & choose_ops(graph, [rank])
         step = graph.ops.step.astype(np.int64)
         factor = _compare_items(graph.op_rank, step, key, weights.work, works, chosen)
@@ -73,7 +78,7 @@ def speed_up_host(rank: int) -> Apply:
     """The rank's host takes as long for each kind of launch as the median of the others' hosts."""
 
     def apply(graph: RunGraph, weights: Weights) -> Weights:
-        key = _find_launch_keys(graph) * (1 + len(graph.ops.start)) + _number_parts(graph)[1]
+        key = _find_launch_keys(graph) * (1 + len(graph.ops.start)) + number_parts(graph)[1]
         all_calls = np.ones(len(graph.calls.start), bool)
         chosen = choose_calls(graph, [rank])
         step = graph.calls.step.astype(np.int64)
@@ -122,7 +127,7 @@ def _find_shapes(graph: RunGraph) -> IntArray:
 
 
 @once_each
-def _number_parts(graph: RunGraph) -> tuple[IntArray, IntArray]:
+def number_parts(graph: RunGraph) -> tuple[IntArray, IntArray]:
     """For each operation, and for each call, how many collectives its rank launched before it in
     its step: ranks meet there, and what one of them does more between two of them delays the
     second one, whatever it does elsewhere. 0 in steps of which the ranks launch unequal numbers.

@@ -5,7 +5,11 @@ from collections.abc import Sequence
 import numpy as np
 
 from gpu_profile.analysis.arrays.types import IntArray
-from gpu_profile.analysis.findings.evidence.arrivals import Waits, find_least_ms
+from gpu_profile.analysis.findings.evidence.arrivals import (
+    CONSTANCY,
+    Waits,
+    find_least_ms,
+)
 from gpu_profile.analysis.findings.finding import Finding, format_ranks
 from gpu_profile.analysis.findings.view import RankView
 
@@ -34,7 +38,7 @@ def find_late_by_turns(waits: Waits, waited_ms: float) -> Finding | None:
     """
     views = waits.views
     computed = _list_computed(views)
-    if computed is None or waited_ms < find_least_ms(views):
+    if computed is None or waited_ms < find_least_ms(views) or not _take_turns(computed):
         return None
     longer = computed.max(axis=0) - computed.mean(axis=0)
     # as RankView.mean(): one slow step is no trend
@@ -50,6 +54,13 @@ def _list_computed(views: Sequence[RankView]) -> IntArray | None:
     rows = [view.steady(view.states.times["compute"]) for view in views]
     has_steps = all(view.has_steps for view in views) and len({len(row) for row in rows}) == 1
     return np.stack(rows) if has_steps else None
+
+
+def _take_turns(computed: IntArray) -> bool:
+    """Whether no rank computes most in so many steps that it is the same one steadily."""
+    most = np.bincount(computed.argmax(axis=0)).max() / computed.shape[1]
+    chance = 1 / len(computed)
+    return bool((most - chance) / (1 - chance) < CONSTANCY)
 
 
 def _list_evidence(

@@ -47,14 +47,20 @@ def launches_more(suspects: Suspects) -> bool:
     A host that is slower than its GPU is late by a larger batch or more layers, too: with the time
     of the others' launches, 85 % more kernels take 85 % longer.
     """
-    late, others = (
-        float(np.median([view.mean(view.common.kernel_count) for view in side]))
-        for side in (suspects.late, suspects.others)
-    )
+    late, others = count_kernels(suspects)
     if not others or late < LEAST_MORE_KERNELS * others:
         return False
     issuing = float(np.median([view.host_ms - view.silent_ms for view in suspects.others]))
     return issuing * (late / others - 1) >= suspects.late_ms / 2
+
+
+def count_kernels(suspects: Suspects) -> tuple[float, float]:
+    """The kernels in a step of the late ranks, and of the others."""
+    late, others = (
+        float(np.median([view.mean(view.common.kernel_count) for view in side]))
+        for side in (suspects.late, suspects.others)
+    )
+    return late, others
 
 
 def _list_slow_launches(view: RankView, late_ms: float) -> Iterator[str]:

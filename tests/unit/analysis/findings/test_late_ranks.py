@@ -25,6 +25,21 @@ def test_a_rank_that_evaluates_in_each_fifth_step_is_a_straggler(tmp_path: Path)
     training = Training(ranks=2, steps=40, after=evaluate)
     with Database.open(training.save(tmp_path)) as database:
         (finding,) = diagnose_reports(database).findings
-    assert (finding.kind, finding.ranks, finding.cause) == ("straggler", (0,), "compute")
+    assert (finding.kind, finding.ranks, finding.cause) == ("straggler", (0,), "alone")
     assert "how late it comes: every 5th step has 12" in finding.evidence[1]
-    assert finding.cost_ms == pytest.approx(12 / 5, rel=0.2)
+    assert finding.at_most_ms == pytest.approx(12 / 5, rel=0.2)
+
+
+def test_a_rank_that_always_computes_most_is_late_by_no_turn(tmp_path: Path) -> None:
+    """The hosts are late by turns, and rank 1 computes for longer all the time."""
+    steps = Counter[int]()
+
+    def pause(rank: Rank) -> None:
+        steps[rank.rank] += 1
+        rank.work(9000 if steps[rank.rank] % 2 == rank.rank else 3000)
+        rank.synchronize()
+
+    training = Training(ranks=2, steps=24, data=pause, only={1: lambda rank: rank.kernel(1000)})
+    with Database.open(training.save(tmp_path)) as database:
+        findings = diagnose_reports(database).findings
+    assert not [finding for finding in findings if finding.cause == "spread"]

@@ -23,6 +23,8 @@ from gpu_profile.analysis.findings.evidence.late_by_turns import (
     measure_waited,
 )
 from gpu_profile.analysis.findings.evidence.late_hosts import (
+    LEAST_MORE_KERNELS,
+    count_kernels,
     ends_with_input,
     is_late_by_silence,
     launches_more,
@@ -56,6 +58,8 @@ ADVICE = {
     "with the others' (nvidia-smi -q -d CLOCK,POWER,PERFORMANCE); balance the work.",
     "data": "Feed this rank as fast as the others: its data loader's storage, workers and CPU, the "
     f"size of its samples; {DATA_ADVICE}",
+    "alone": "Let all ranks do a part of what this rank does while they wait, as an evaluation "
+    "(a sampler that gives each rank its part, then one all-reduce), or do it less often.",
     "copy": "Copy less on this rank, from pinned memory, on a stream of its own, a step ahead.",
 }
 INCLUDED = {"host": ("host_bound", "idle"), "copy": ("exposed_copy",)}
@@ -211,6 +215,9 @@ def _make_finding(suspects: Suspects) -> Finding | None:
 
 def _name_cause(most: str, late_by_silence: bool, suspects: Suspects) -> str:
     """The cause of a delay of which `most` ("host", for example) has the largest part."""
+    late, others = count_kernels(suspects)
+    if most == "compute" and suspects.period and late >= LEAST_MORE_KERNELS * others:
+        return "alone"
     if most != "host":
         return most
     if late_by_silence and all(map(waits_for_data, suspects.late)):
@@ -227,10 +234,22 @@ def _edit(finding: Finding) -> Change:
     """Each late rank does the late part of its work as the other ranks do."""
     if finding.cause == "spread":
         return UNEQUAL_COMPUTE
+    if finding.cause == "alone":
+        return _share_work(finding.ranks)
     of_gpu = finding.cause in ("compute", "copy")
     speed_up, part = (speed_up_gpu, "compute") if of_gpu else (speed_up_host, "host")
     names = ", ".join(f"rank {rank}" for rank in finding.ranks)
     return Change(f"{names}'s {part}", combine([speed_up(rank) for rank in finding.ranks]))
+
+
+def _share_work(ranks: Sequence[int]) -> Change:
+    """All ranks do equal parts of what the late ones do alone; at the most it is not done at all.
+
+    Of an evaluation in each fifth step on one of two ranks that cost 11.6 ms a step, a half stayed
+    where each rank did its part (H100).
+    """
+    bounds = UNEQUAL_COMPUTE.apply, combine([speed_up_gpu(rank) for rank in ranks])
+    return replace(UNEQUAL_COMPUTE, bounds=bounds)
 
 
 RULE = FindingRule(
@@ -246,6 +265,14 @@ RULE = FindingRule(
                 "(the table below). `data`: their host was loading "
                 "data (the evidence table below), for longer than the others'. `compute`: also "
                 "where their hosts launch more kernels, and that makes them late"
+            ),
+        ),
+        FindingRow(
+            causes=("alone",),
+            when=(
+                "a rank is late in every n-th step alone, because it launches more kernels there, "
+                "as one that evaluates. The gain is an estimate: all ranks do an equal part of "
+                "that; at the most it is not done at all"
             ),
         ),
         FindingRow(
