@@ -47,8 +47,8 @@ class Change:
     """Communication that is shorter slows what is on the critical path less."""
     core: Apply | None = None
     """The part that the critical path must hold, where the rest gains nothing of the cause."""
-    after: str = ""
-    """The text of a change that has to be made before this one, where that one gains anything."""
+    after: tuple[str, ...] = ()
+    """Texts of changes that have to be made before this one, where they gain anything."""
     unless: str = ""
     """The text of a change that tells the same where it gains anything by itself."""
     describe: Callable[[RunGraph], str] | None = None

@@ -72,11 +72,11 @@ LAUNCHES = Change(
     ("host_bound",),
     is_bound=True,
     core=free_host(),
-    after=WAITS.text,
+    after=(WAITS.text, ALLOCATIONS.text),
     describe=describe_repeated_calls,
 )
 """A GPU that is always busy has gaps between its kernels, too: they are no cost of the host. A wait
-ends the capture of a CUDA graph, with an error."""
+ends the capture of a CUDA graph, with an error, and so does cudaMalloc."""
 LAUNCHES_IN_CALLS = replace(LAUNCHES, unless=PAUSES.text)
 TRANSFERS = Change(
     "communication",

@@ -187,8 +187,9 @@ def _choose_best(graph: RunGraph, useful: Sequence[Trial], now: float) -> Trial:
     best = next(trial for trial in candidates if now - trial.step_ms >= ALIKE * most)
     if best.change == WAITS:
         best = _choose_work(useful, candidates, best, now)
-    after = best.change.after if waits_in_captures(graph) else ""
-    return next((trial for trial in useful if trial.change.text == after), best)
+    waits = waits_in_captures(graph)
+    before = [text for text in best.change.after if text != WAITS.text or waits]
+    return next((trial for trial in useful if trial.change.text in before), best)
 
 
 def _choose_work(

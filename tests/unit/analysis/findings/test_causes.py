@@ -55,9 +55,9 @@ def test_item_in_each_step_is_named(pageable: bool, marked: bool, tmp_path: Path
     assert float(line.partition(" times a step, held the host")[0].rpartition(" ")[2]) == times
 
 
-def test_a_cause_is_told_under_launches_that_hide_it(tmp_path: Path) -> None:
-    """160 launches take 4.8 ms a step for 1.3 ms of kernels: without them all, and no fix does
-    that, four allocations of 75 us would run ahead of the GPU.
+def test_allocations_come_before_launches_that_hide_them(tmp_path: Path) -> None:
+    """160 launches take 4.8 ms a step for 1.3 ms of kernels: without them all, four allocations of
+    75 us would run ahead of the GPU. But a CUDA graph cannot be captured with them.
     """
 
     def allocate(rank: Rank) -> None:
@@ -65,11 +65,10 @@ def test_a_cause_is_told_under_launches_that_hide_it(tmp_path: Path) -> None:
             rank.call("cudaMalloc_v3020", 75)
 
     training = Training(ranks=1, layers=160, kernel_us=8, host_us=30, after=allocate)
-    launches, finding = judged(training.record(), tmp_path)
-    assert (launches.kind, finding.kind) == ("host_bound", "allocation")
+    finding, launches = judged(training.record(), tmp_path)
+    assert (finding.kind, launches.kind) == ("allocation", "host_bound")
     assert finding.cost_ms == pytest.approx(0.3, abs=0.01)
-    more = "the same loss as host_bound on rank 0: when that is gone, this gains nothing more"
-    assert [line for line in finding.evidence if line.startswith("the same loss")] == [more]
+    assert launches.cost_ms == pytest.approx(4.79, abs=0.01)
 
 
 @pytest.mark.parametrize(("work_us", "overlaps"), [(200, False), (3000, True)])

@@ -11,6 +11,7 @@ from gpu_profile.analysis.replay.rank.rank_graph import RankGraph
 from gpu_profile.analysis.replay.step_times import test_replay as judge_replay
 from tests.unit.analysis.replay.small_runs import (
     KERNEL,
+    MALLOC,
     NAMES,
     SYNC,
     TO_DEVICE,
@@ -24,18 +25,20 @@ from tests.unit.analysis.replay.test_plan import make_replay, predict_us
 STEPS, LAYERS = 6, 8
 
 
-def make_timed_layers(before_wait: int) -> RankGraph:
+def make_timed_layers(before_wait: int, name: int = SYNC) -> RankGraph:
     """Each step: 8 times 20 us of work and a launch of 10, and `before_wait` ns of work and a wait
-    of 3 us, which finds the kernel of 6 us done.
+    of 3 us, which finds the kernel of 6 us done; or another call of this name, which waits for
+    nothing.
     """
     calls, ops, returns, now = list[Call](), list[Op](), list[tuple[int, int]](), 0
     for step in range(STEPS):
         for _ in range(LAYERS):
             launch, wait = now + 20_000, now + 30_000 + before_wait
-            returns.append((len(ops), len(calls) + 1))
+            if name == SYNC:
+                returns.append((len(ops), len(calls) + 1))
             calls.append(Call(launch, launch + 10_000, step))
             ops.append(Op(launch + 11_000, launch + 17_000, len(calls) - 1, step))
-            calls.append(Call(wait, wait + 3_000, step, SYNC))
+            calls.append(Call(wait, wait + 3_000, step, name))
             now = wait + 3_000
     return make_rank(calls, ops, returns)
 
@@ -296,11 +299,14 @@ def test_a_check_goes_whole(first: str, last: str, left_us: int) -> None:
     assert predict_us(graph, remove_waits()) == pytest.approx(left_us, abs=0.5)
 
 
-def test_waits_come_before_the_cuda_graph_that_they_forbid() -> None:
-    """Launches take 240 us of 384, waits the rest."""
-    plan = make_plan(make_replay(join(make_timed_layers(15_000))))
-    assert [item.change.text for item in plan.items] == ["waits for the GPU", "launches"]
-    assert plan.gains["launches"] > plan.gains["waits for the GPU"] > 0
+@pytest.mark.parametrize(
+    ("name", "text"), [(SYNC, "waits for the GPU"), (MALLOC, "memory allocations")]
+)
+def test_calls_come_before_the_cuda_graph_that_they_forbid(name: int, text: str) -> None:
+    """Launches take 240 us of 384, and waits the rest; allocations take 24."""
+    plan = make_plan(make_replay(join(make_timed_layers(15_000, name))))
+    assert [item.change.text for item in plan.items] == [text, "launches"]
+    assert plan.gains["launches"] > plan.gains[text] > 0
 
 
 def make_awaited_chain(gemm_us: int, kernel_us: int) -> RankGraph:

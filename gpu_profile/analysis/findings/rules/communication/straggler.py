@@ -246,7 +246,7 @@ def _share_work(ranks: Sequence[int]) -> Change:
     """All ranks do equal parts of what the late ones do alone; at the most it is not done at all.
 
     Of an evaluation in each fifth step on one of two ranks that cost 11.6 ms a step, a half stayed
-    where each rank did its part (H100).
+    where each rank did its part (H200).
     """
     bounds = UNEQUAL_COMPUTE.apply, combine([speed_up_gpu(rank) for rank in ranks])
     return replace(UNEQUAL_COMPUTE, bounds=bounds)
