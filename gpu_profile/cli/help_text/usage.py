@@ -78,11 +78,11 @@ def no_number(message: str, argv: Sequence[str]) -> SettingsError:
     value = message.rpartition(": ")[2].strip("'")
     words = list(chain.from_iterable(word.split("=", 1) for word in argv))
     numeric = {
-        f"--{option.name}"
+        f"--{option.name}": "Use 0, 1, 2, …" if type(option.default) is int else "Use 0, 2.5, …"
         for verb in VERBS
         for option in verb.options
         if type(option.default) in (int, float)
     }
     flags = (flag for flag, next_word in pairwise(words) if next_word == value and flag in numeric)
     flag = next(flags, "a flag's")
-    return SettingsError(f"{flag} {value!r} is not a number", "Use 0, 1, 2, …")
+    return SettingsError(f"{flag} {value!r} is not a number", numeric.get(flag, "Use 0, 1, 2, …"))

@@ -31,7 +31,7 @@ from gpu_profile.verbs.image.registry import open_ecr_access
 
 def build(options: BuildOptions) -> None:
     """Build the image unless it is up to date; --dry-run prints the commands."""
-    _require_engine()
+    require_running_engine()
     decided = _decide_build(options)
     if options.dry_run:
         layout = _find_layout(decided)
@@ -117,7 +117,7 @@ def _build_command(decided: Decided, options: BuildOptions, layout: Path | None)
     return image.make_build_command(decided, process.drive(downloads.probe_downloads()), chosen)
 
 
-def _require_engine() -> None:
+def require_running_engine() -> None:
     """Raise ToolError if there is no engine. One quick command if there is one."""
     try:
         version_result = process.run(image_programs.ask_server_version())

@@ -31,6 +31,7 @@ from gpu_profile.runs import record
 from gpu_profile.settings.parse import parse_count
 from gpu_profile.settings.places import ROOT
 from gpu_profile.settings.settings import Settings
+from gpu_profile.verbs.image.build import require_running_engine
 from gpu_profile.verbs.image.lock import apply_version
 from gpu_profile.verbs.jobs.from_flags.job import image_of
 from gpu_profile.verbs.jobs.start_run import start_run
@@ -61,6 +62,7 @@ def _run_checks(options: TestOptions, settings: Settings) -> None:
     command = Command(
         argv=(
             *(sys.executable, "-m", "pytest", str(ROOT / "tests" / "image"), "--require=image"),
+            *("-p", "no:cacheprovider"),  # another user may own the package
             *(f"--rootdir={ROOT}", f"--config-file={ROOT / 'pyproject.toml'}"),
             *(f"--image={image}", *junit, *options.words),
         )
@@ -68,6 +70,7 @@ def _run_checks(options: TestOptions, settings: Settings) -> None:
     if options.dry_run:
         show_commands([command])
         return
+    require_running_engine()
     if process.run_attached(command):
         raise GateError(f"{image} failed its checks", "The failed ones are named above")
 

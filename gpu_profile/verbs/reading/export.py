@@ -39,6 +39,8 @@ def _export_into(folder: Path, path: Path, settings: Settings) -> Path:
     if is_trace(path):
         export_trace(path, output)
         return output
+    if not path.stat().st_size:
+        raise ReportError(f"{path} is empty: its recording never ended", "Record the run again")
     failures = []
     for prefix in _list_exporters(path, folder, settings):
         result = run_export(export.export_command(prefix, path.absolute(), output))

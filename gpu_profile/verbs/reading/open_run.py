@@ -37,7 +37,12 @@ class ReportChoice:
 
     @classmethod
     def from_options(cls, options: ReadOptions) -> "ReportChoice":
-        """Return the choice of a verb's flags, which may lack --window and --scheduler."""
+        """Return the choice of a verb's flags, which may lack --window and --scheduler.
+
+        Raises SettingsError if they name a run and reports.
+        """
+        if options.run and options.report:
+            raise SettingsError("--run and --report name two things to read", "Use one of them")
         return cls(
             run=options.run,
             report=options.report,

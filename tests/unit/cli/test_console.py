@@ -103,6 +103,8 @@ def test_help_has_the_options_that_mean_something(tmp_path: Path) -> None:
         (("check",), "check is a verb of the repository. Use ./inv check in a clone.\n"),
         (("profile", "--nam", "x"), "profile has no --nam. Did you mean --name?"),
         (("profile", "--nodes=two"), "--nodes 'two' is not a number"),
+        (("diagnose", "--control-ms=x"), "--control-ms 'x' is not a number. Use 0, 2.5"),
+        (("diagnose", "--report=a", "--run=x"), "--run and --report name two things to read"),
         (("diagnose", "--report"), "--report wants a value. `gpu-profile diagnose --help` says"),
         (("diagnose", "--report=", "--run=x"), "--report is empty. Give it a value, or leave it"),
         (("k8s.injector",), "k8s.injector wants ACTION. `gpu-profile k8s.injector --help` says"),

@@ -62,7 +62,9 @@ def test_an_image_with_our_label_and_a_broken_nsys_is_told_of_the_carrier() -> N
     broken = Result(returncode=127, stderr="exec: nsys: not found")
     steps = LAUNCHER.probe(JOB)
     next(steps)
-    with pytest.raises(ToolError, match=r"nsys does not list .* --carry brings another nsys"):
+    with pytest.raises(
+        ToolError, match=r"asking nsys for its options: .* --carry brings another nsys"
+    ):
         steps.send(broken)
 
 

@@ -58,6 +58,14 @@ def test_an_export_that_fails_leaves_nothing(place: Path) -> None:
     assert [path.name for path in (place / "run").iterdir()] == ["rank0.h.nsys-rep"]
 
 
+def test_an_empty_recording_is_named_so(place: Path) -> None:
+    (place / "run" / "rank0.h.nsys-rep").write_bytes(b"")
+    refused = invoke("stats", "--report=run", directory=place, NSYS=str(place / "nsys"))
+    assert refused.returncode == 6
+    assert "rank0.h.nsys-rep is empty: its recording never ended" in refused.stderr
+    assert not (place / "exports").exists()
+
+
 def test_a_recording_of_another_user_is_exported_elsewhere(place: Path) -> None:
     try:
         os.chown(place / "run", 65534, 65534)

@@ -76,3 +76,13 @@ def test_stop_of_another_report_dirs_job_says_that_its_run_is_not_marked(
     stopped = invoke("stop", "--job", "docker://train-1", directory=tmp_path)
     assert stopped.returncode == 0, stopped.stderr
     assert f"no run of {tmp_path} has this job" in stopped.stdout
+
+
+def test_checks_of_an_image_without_an_engine_are_refused(
+    tmp_path: Path, fake_tool: FakeTool
+) -> None:
+    """All of them would be skipped, which is no failure."""
+    fake_tool("docker", "echo 'Cannot connect to the Docker daemon' >&2; exit 1")
+    refused = invoke("test", directory=tmp_path)
+    assert (refused.returncode, refused.stdout) == (3, "")
+    assert refused.stderr.startswith("error: docker ")
