@@ -27,8 +27,7 @@ from gpu_profile.analysis.multi_report.work import ReportSource
 from gpu_profile.analysis.replay.changes import combine
 from gpu_profile.analysis.replay.run_replay import Replay
 from gpu_profile.analysis.replay.shadow.find_shadow import find_shadow
-from gpu_profile.analysis.store.database import Database
-from gpu_profile.analysis.tables.analysis import Analysis, Scope
+from gpu_profile.analysis.tables.analysis import Analysis
 from gpu_profile.runs.reports.open_reports import open_reports
 from gpu_profile.table import Table
 
@@ -103,8 +102,6 @@ def describe_fixed(folder: Path, *, has_control: bool = True) -> str:
 
 def read_ranks(reports: Sequence[Path]) -> tuple[Sequence[DiagnosedReport], int]:
     """The reports of all ranks of a run, on one clock, and its error in ns."""
-    if len(reports) == 1:
-        return [_read_facts(reports[0])], 0
     sources = [ReportSource(str(report)) for report in reports]
     tell = partial(print, file=sys.stderr)
     reading = open_reports(sources, notify=tell, complete=True, together=True)
@@ -114,11 +111,6 @@ def read_ranks(reports: Sequence[Path]) -> tuple[Sequence[DiagnosedReport], int]
 
 def _merge_nothing(_parts: object) -> Table:
     return Table("", (), ())
-
-
-def _read_facts(report: Path) -> DiagnosedReport:
-    with Database.open(report) as database:
-        return collect_report_facts(database, Scope())
 
 
 def _count_parts(facts: Sequence[DiagnosedReport]) -> int:
