@@ -24,6 +24,8 @@ Apply = Callable[[RunGraph, Weights], Weights]
 LEAST_SHARE = 0.03
 """The part of the step from which on a cause is told: the threshold of all findings and plans."""
 POOL_FREE_NAME = re.compile(r"cudaFreeAsync|cuMemFreeAsync")
+MOST_WAITS = 1.5
+"""Waits a step that leave room for a CUDA graph: from one wait to the next, which is a step."""
 RELEASE_NS = 50_000
 """A wait that returns so long after the GPU's last operation did more than wait: 2 to 20 us are
 usual, and giving six blocks of 64 MB back took 700 (H200)."""
@@ -95,12 +97,14 @@ def mark_launches(graph: RunGraph) -> Flags:
 
 
 def waits_in_captures(graph: RunGraph) -> bool:
-    """Whether a thread that launches kernels makes calls that wait, which end a capture. XLA has a
-    thread of its own for them, and makes its graphs itself.
+    """Whether threads that launch kernels make calls that wait, which end a capture, more than
+    once a step: a graph may go from one wait to the next. XLA has a thread of its own for them,
+    and makes its graphs itself.
     """
     calls = graph.calls
     waits = calls.waits | match_names(graph, SYNC_NAME)[calls.name]
-    return bool(np.isin(calls.thread[waits], calls.thread[mark_launches(graph)]).any())
+    count = int(np.isin(calls.thread[waits], calls.thread[mark_launches(graph)]).sum())
+    return count > MOST_WAITS * graph.steps * len(graph.ranks)
 
 
 def choose_calls(graph: RunGraph, ranks: Sequence[int] = ()) -> Flags:

@@ -25,14 +25,14 @@ from tests.unit.analysis.replay.test_plan import make_replay, predict_us
 STEPS, LAYERS = 6, 8
 
 
-def make_timed_layers(before_wait: int, name: int = SYNC) -> RankGraph:
-    """Each step: 8 times 20 us of work and a launch of 10, and `before_wait` ns of work and a wait
+def make_timed_layers(before_wait: int, name: int = SYNC, layers: int = LAYERS) -> RankGraph:
+    """Each step: `layers` times 20 us of work and a launch of 10, and `before_wait` ns of work and a wait
     of 3 us, which finds the kernel of 6 us done; or another call of this name, which waits for
     nothing.
     """
     calls, ops, returns, now = list[Call](), list[Op](), list[tuple[int, int]](), 0
     for step in range(STEPS):
-        for _ in range(LAYERS):
+        for _ in range(layers):
             launch, wait = now + 20_000, now + 30_000 + before_wait
             if name == SYNC:
                 returns.append((len(ops), len(calls) + 1))
@@ -307,6 +307,12 @@ def test_calls_come_before_the_cuda_graph_that_they_forbid(name: int, text: str)
     plan = make_plan(make_replay(join(make_timed_layers(15_000, name))))
     assert [item.change.text for item in plan.items] == [text, "launches"]
     assert plan.gains["launches"] > plan.gains[text] > 0
+
+
+def test_one_wait_a_step_leaves_room_for_a_cuda_graph() -> None:
+    plan = make_plan(make_replay(join(make_timed_layers(5_000, layers=1))))
+    assert plan.items[0].change.text == "launches"
+    assert plan.gains["waits for the GPU"] > 0
 
 
 def make_awaited_chain(gemm_us: int, kernel_us: int) -> RankGraph:
