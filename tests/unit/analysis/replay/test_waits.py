@@ -26,9 +26,9 @@ STEPS, LAYERS = 6, 8
 
 
 def make_timed_layers(before_wait: int, name: int = SYNC, layers: int = LAYERS) -> RankGraph:
-    """Each step: `layers` times 20 us of work and a launch of 10, and `before_wait` ns of work and a wait
-    of 3 us, which finds the kernel of 6 us done; or another call of this name, which waits for
-    nothing.
+    """Each step: `layers` times 20 us of work and a launch of 10, and `before_wait` ns of work and
+    a wait of 3 us, which finds the kernel of 6 us done; or another call of this name, which waits
+    for nothing.
     """
     calls, ops, returns, now = list[Call](), list[Op](), list[tuple[int, int]](), 0
     for step in range(STEPS):
