@@ -133,6 +133,14 @@ def comes_regularly(place: IntArray) -> bool:
     return len(apart) >= FEWEST - 1 and bool(np.std(apart) <= EVEN * np.mean(apart))
 
 
+def find_rows(flags: Flags) -> IntArray:
+    """The first place of each row of flags: what is outside of a loop can make two stretches, the
+    one before it and the one after it.
+    """
+    places = np.flatnonzero(flags)
+    return places[np.diff(places, prepend=-2) > 1]
+
+
 def is_inner_loop(anchor: Anchor, gpu: IntArray) -> bool:
     """Whether every n-th stretch does more of the GPU's work than all others, which are then a loop
     inside of a step. `gpu`: the time of each launch.
@@ -140,8 +148,8 @@ def is_inner_loop(anchor: Anchor, gpu: IntArray) -> bool:
     A program that reads one box, or one beam, after the other copies something in each of them, and
     its network computes once in 128.
     """
-    others = np.flatnonzero(~anchor.alike)
-    if not comes_regularly(others):
+    others = ~anchor.alike
+    if not comes_regularly(find_rows(others)):
         return False
     time = np.add.reduceat(gpu, anchor.place)[:-1]
     return 2 * int(time[others].sum()) > int(time.sum())

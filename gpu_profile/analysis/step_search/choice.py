@@ -10,6 +10,7 @@ from gpu_profile.analysis.step_search.anchors import (
     FEWEST,
     Anchor,
     comes_regularly,
+    find_rows,
     is_inner_loop,
 )
 from gpu_profile.analysis.step_search.graph_replays import MANY
@@ -114,7 +115,8 @@ def _is_whole(launches: Launches, anchor: Anchor, begin: int) -> bool:
     if _is_even(anchor):
         return True
     others = np.flatnonzero(~anchor.alike)
-    if len(others) < FEW * len(anchor.alike) and not comes_regularly(others):
+    is_regular = comes_regularly(find_rows(~anchor.alike))
+    if len(others) < FEW * len(anchor.alike) and not is_regular:
         return True
     other = anchor.place[:-1][~anchor.alike]
     after = anchor.place[1:][~anchor.alike]

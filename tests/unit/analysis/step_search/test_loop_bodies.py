@@ -68,6 +68,17 @@ def asks_two_models(program: Program, _number: int) -> None:
     program.launch([*range(TRIED, TRIED + 70), TO_HOST])
 
 
+def tracks_each_ship(program: Program, _number: int) -> None:
+    """24 scans, then 60 small filters and a read. One kernel of a filter is launched after the
+    scans, too: two stretches of a step are unlike the others, with most of the GPU's time.
+    """
+    program.step()
+    program.launch([*[*range(HEAD, HEAD + 6)] * 24, TRIED + 1, *range(HEAD + 10, HEAD + 15)])
+    for _ in range(60):
+        program.launch([*[TRIED] * 9, TRIED + 1, *[TRIED] * 9, TRIED + 2, *[TRIED] * 8])
+    program.launch([TO_HOST])
+
+
 def asks_two_networks_by_turns(program: Program, _number: int) -> None:
     """The host works longer before the first one, and before each step."""
     program.step(14_000)
@@ -92,6 +103,7 @@ def launches_graphs_in_a_row(program: Program, _number: int) -> None:
         gives_a_word,
         takes_a_field_in,
         draws_an_image,
+        tracks_each_ship,
     ],
 )
 def test_a_loop_inside_of_a_step_is_a_part(act: Callable[[Program, int], None]) -> None:
