@@ -11,39 +11,42 @@ import os
 import signal
 import sys
 import threading
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from gpu_profile_marks.ranges import SWITCH
 
-from gpu_profile_pauses.stacks import StackTexts, read_stack
+from gpu_profile_pauses.stacks import MOST_FRAMES, StackTexts, read_stack, split_notes
 from gpu_profile_pauses.unpatched import (
     MAIN_THREAD,
     get_ident,
     get_native_id,
     perf_counter_ns,
+    sigtimedwait,
     sleep,
     start_new_thread,
     thread_time_ns,
 )
-from gpu_profile_pauses.untraced import make_sleep, name_thread
+from gpu_profile_pauses.untraced import name_thread
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from types import CodeType, FrameType
+    from types import FrameType
 
     from gpu_profile_pauses.pause_marks import PauseMarks
+    from gpu_profile_pauses.stacks import Place
 
-    _Stack = tuple[list[CodeType], list[int]]
-    """What `read_stack` returns."""
-    _Look = tuple[int, _Stack | None]
-    """The kernel's number of a thread, and its stack where it has moved since the look before."""
+    _Look = tuple[int, int, list[Place] | None]
+    """When, the kernel's number of a thread, and its stack; None where it has not moved."""
 
-PERIOD_NS = 14_000_000
+PERIOD_NS = 18_000_000
 LEAST_PART = 200
-"""The thread sleeps so many times as long as it reads, 0.5 % of the time, and 0.1 s at most."""
+_WAKE_NS = 50_000
+"""The thread sleeps 200 times as long as others wait for it, 0.1 s at most. They wait for its CPU
+time less about 50 us a look, in which it wakes up while they run (measured: docs/accuracy.md)."""
 _SAME_NS = 100_000_000  # a thread that does not move is told of ten times a second
-_LOOKS_AT_ONCE = 8
+LOOKS_AT_ONCE = 16
 """Looks whose marks are made together: see `stacks.read_stack`."""
+_LATE_NS = 300_000_000  # how late a mark is made at most, where looks are rare
 _MOST_THREADS = 8
 _MOST_SEEN = 1000
 _END_S = 0.05
@@ -55,9 +58,10 @@ class _Seen:
     `looked`: when. `told`: until when marks tell of it (ns of perf_counter_ns).
     """
 
-    __slots__ = ("looked", "text", "told")
+    __slots__ = ("looked", "stack", "text", "told")
 
     def __init__(self, now: int) -> None:
+        self.stack: list[Place] | None = None
         self.text = ""
         self.looked = self.told = now - PERIOD_NS
 
@@ -70,7 +74,9 @@ class Sampler:
         self._texts = StackTexts()
         self._seen: dict[int, _Seen] = {}
         self._places: dict[int, tuple[int, ...]] = {}
-        self._looks: list[tuple[int, list[_Look]]] = []
+        self._notes: list[Any] = []
+        self._looks: list[_Look] = []
+        self._random = 1
         self._main = (MAIN_THREAD[0], os.getpid())
         self._turn = 0
         self._running: object | None = None
@@ -104,7 +110,7 @@ class Sampler:
             self._end_thread()
             _wait_until(lambda: not os.path.exists(f"/proc/self/task/{self._number}"))  # noqa: PTH110
             if SWITCH.is_alive() and SWITCH.is_wanted():
-                text = self._texts.text(*read_stack(sys._getframe()))
+                text = self._texts.text(read_stack(sys._getframe()))
                 self._forking[get_ident()] = text, perf_counter_ns()
 
     def after_fork(self) -> None:
@@ -131,55 +137,89 @@ class Sampler:
             # Signals are for the program's threads: one that waits is interrupted by them.
             signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
             name_thread("gpu-profile")
-            self._sample(make_sleep(), running)
+            self._sample(running)
             self._tell()
         except Exception as error:
             SWITCH.fail(error)
         finally:
             self._ended = True
 
-    def _sample(self, wait: Callable[[int], object], running: object) -> None:
-        state, ours, pause = 1, get_ident(), PERIOD_NS
-        began = thread_time_ns()
-        while True:
-            # Half to one and a half periods: a step of one period would be seen at one place only.
-            # (The example of rand() in the C standard. `random` would change the program's own
-            # numbers.)
-            state = (state * 1103515245 + 12345) & 0x7FFFFFFF
-            wait(pause // 2 + pause * state // 0x7FFFFFFF)
-            if self._running is not running or not SWITCH.is_alive():
-                return
-            if not SWITCH.is_wanted():
+    def _sample(self, running: object) -> None:
+        pause = PERIOD_NS
+        while SWITCH.is_alive():
+            if SWITCH.is_wanted():
+                began, spent = perf_counter_ns(), thread_time_ns()
+                looks = self._look_often(self._choose_pauses(pause), running)
                 self._tell()
+                # CPU time: one that lost its core in a look would sleep for seconds.
+                spent = (thread_time_ns() - spent) // looks - _WAKE_NS
+                late = (perf_counter_ns() - began) // looks - pause
+                pause = max(PERIOD_NS - late, PERIOD_NS // 2, LEAST_PART * spent)
+                pause = min(pause, _SAME_NS)
+            else:
                 self._forget()
-                pause = _SAME_NS
-                continue
-            now = perf_counter_ns()
-            self._look(ours, now)
-            looks = len(self._looks)
-            if looks >= _LOOKS_AT_ONCE or now - self._looks[0][0] >= _SAME_NS:
-                self._tell()
-                # CPU time: one that lost its core in the middle of a look would sleep for seconds.
-                spent, began = thread_time_ns() - began, thread_time_ns()
-                pause = min(max(PERIOD_NS, LEAST_PART * spent // looks), _SAME_NS)
+                sigtimedwait((), _SAME_NS / 1e9)
+            if self._running is not running:
+                return
 
-    def _look(self, ours: int, now: int) -> None:
-        """Note where each thread is; of many threads, of eight at a time."""
-        frames = sys._current_frames()
-        if len(frames) > _MOST_THREADS + 1:
+    def _look_often(self, pauses: list[float], running: object) -> int:
+        """Note after each pause where the main thread is, and the others. Returns how often.
+
+        One function: each further one takes 2 to 10 us longer a look. See `stacks.read_stack`.
+        """
+        main, ours, limit = self._main[0], get_ident(), range(MOST_FRAMES)
+        note, wait, no_signals = self._notes.append, sigtimedwait, ()
+        list_frames, read_time = sys._current_frames, perf_counter_ns
+        looks, end = 0, read_time() + _LATE_NS
+        for seconds in pauses:
+            wait(no_signals, seconds)
+            if self._running is not running:
+                break
+            frames = list_frames()
+            frame = frames.pop(main, None)
+            for _ in limit:
+                if frame is None:
+                    break
+                note(frame.f_code)
+                note(frame.f_lasti)
+                frame = frame.f_back
+            now = read_time()
+            note(now)
+            if len(frames) > 1:
+                del frames[ours]
+                self._look_at_others(frames, now)
+            # No frame is kept while this thread waits: it holds the program's tensors.
+            del frames, frame
+            looks += 1
+            if now > end:
+                break
+        return max(1, looks)
+
+    def _choose_pauses(self, mean_ns: int) -> list[float]:
+        """Return seconds, half to one and a half of the mean.
+
+        A step of one length would be seen at one place only. (The example of rand() in the C
+        standard. `random` would change the program's own numbers.)
+        """
+        pauses = []
+        for _ in range(LOOKS_AT_ONCE):
+            self._random = (self._random * 1103515245 + 12345) & 0x7FFFFFFF
+            pauses.append(mean_ns * (0.5 + self._random / 0x7FFFFFFF) / 1e9)
+        return pauses
+
+    def _look_at_others(self, frames: dict[int, FrameType], now: int) -> None:
+        """Note where the other threads are; of many, of eight at a time."""
+        if len(frames) > _MOST_THREADS:
             self._choose(frames)
-        main, number = self._main
-        seen = []
         for ident, frame in frames.items():
-            thread = number if ident == main else self._find_thread(ident)
-            if thread and ident != ours:
+            thread = self._find_thread(ident)
+            if thread:
                 outer = frame.f_back
                 at_outer = outer.f_lasti if outer is not None else 0
                 place = (id(frame), frame.f_lasti, id(outer), at_outer)
                 has_moved = place != self._places.get(thread)
                 self._places[thread] = place
-                seen.append((thread, read_stack(frame) if has_moved else None))
-        self._looks.append((now, seen))
+                self._looks.append((now, thread, read_stack(frame) if has_moved else None))
 
     def _choose(self, frames: dict[int, FrameType]) -> None:
         """Leave eight threads; the next ones at the next look."""
@@ -201,10 +241,12 @@ class Sampler:
 
     def _tell(self) -> None:
         """Make the marks of the looks since the last call."""
-        looks, self._looks = self._looks, []
-        for now, threads in looks:
-            for thread, stack in threads:
-                self._mark_time(thread, stack, now)
+        for now, stack in split_notes(self._notes):
+            if stack:
+                self._mark_time(self._main[1], stack, now)
+        for now, thread, place in self._looks:
+            self._mark_time(thread, place, now)
+        self._notes, self._looks = [], []
         if len(self._places) > _MOST_SEEN:
             self._forget()
 
@@ -212,7 +254,7 @@ class Sampler:
         self._seen.clear()
         self._places.clear()
 
-    def _mark_time(self, thread: int, stack: _Stack | None, now: int) -> None:
+    def _mark_time(self, thread: int, stack: list[Place] | None, now: int) -> None:
         """Mark the time since the last mark of this thread, at its end.
 
         Where the thread held the interpreter's lock, in a collection or a regular expression, this
@@ -221,14 +263,16 @@ class Sampler:
         seen = self._seen.get(thread)
         if seen is None:
             seen = self._seen[thread] = _Seen(now)
-        if stack is None and now - seen.told < _SAME_NS:
-            seen.looked = now
-            return
-        if stack is not None:
+        if stack is None or stack == seen.stack:
+            if now - seen.told < _SAME_NS:
+                seen.looked = now
+                return
+        else:
             if seen.looked > seen.told:
                 self._write(seen, seen.looked, thread)
             seen.told = seen.looked
-            seen.text = self._texts.text(*stack)
+            seen.stack = stack
+            seen.text = self._texts.text(stack)
         self._write(seen, now, thread)
         seen.looked = now
 

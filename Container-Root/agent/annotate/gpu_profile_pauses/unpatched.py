@@ -20,11 +20,20 @@ except ImportError:  # a system without numbers of threads
         return 0
 
 
+try:
+    from signal import sigtimedwait
+except ImportError:  # macOS
+
+    def sigtimedwait(_signals: object, seconds: float) -> None:  # type: ignore[misc]
+        sleep(seconds)
+
+
 __all__ = [
     "MAIN_THREAD",
     "get_ident",
     "get_native_id",
     "perf_counter_ns",
+    "sigtimedwait",
     "sleep",
     "start_new_thread",
     "thread_time_ns",

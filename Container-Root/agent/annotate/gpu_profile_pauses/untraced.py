@@ -6,38 +6,9 @@ A hundred sleeps a second of ours would be the first rows of the table of such c
 from __future__ import annotations
 
 import ctypes
-import os
-from typing import TYPE_CHECKING
 
-from gpu_profile_pauses.unpatched import sleep
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-# asm/unistd_64.h of x86, asm-generic/unistd.h of arm64
-_NANOSLEEP = {"x86_64": 35, "aarch64": 101}
 # PR_SET_NAME, https://man7.org/linux/man-pages/man2/PR_SET_NAME.2const.html
 _SET_NAME = 15
-
-
-class _Span(ctypes.Structure):
-    _fields_ = (("seconds", ctypes.c_long), ("ns", ctypes.c_long))
-
-
-def make_sleep() -> Callable[[int], None]:
-    """Return a function that sleeps for so many ns, or until a signal, without Python's lock."""
-    number = _NANOSLEEP.get(os.uname().machine, 0)
-    if not number:
-        return lambda ns: sleep(ns / 1e9)
-    call = ctypes.CDLL(None).syscall
-    span = _Span()
-    words = (ctypes.c_long(number), ctypes.byref(span), None)
-
-    def wait(ns: int) -> None:
-        span.seconds, span.ns = divmod(ns, 1_000_000_000)
-        call(*words)
-
-    return wait
 
 
 def name_thread(name: str) -> None:

@@ -107,7 +107,7 @@ def test_a_program_s_pauses_have_names(site: Path, tool: Path) -> None:
 def test_a_frame_at_its_first_instruction_has_a_text() -> None:
     """Its `f_lasti` is -1 in a Python before 3.11: no identity of a function is taken for it."""
     code = compile("", "first.py", "exec")
-    assert StackTexts().text([code], [-1]) == 'stack | <module> "first.py" 1'
+    assert StackTexts().text([code, -1]) == 'stack | <module> "first.py" 1'
 
 
 def test_a_line_is_what_the_frame_says() -> None:
@@ -117,7 +117,7 @@ def test_a_line_is_what_the_frame_says() -> None:
         if depth:
             return inner(depth - 1)
         frame = sys._getframe()
-        return StackTexts().text(*read_stack(frame)), frame.f_lineno
+        return StackTexts().text(read_stack(frame)), frame.f_lineno
 
     text, line = inner(2)
     *_, third, second, first = text.split(" | ")
