@@ -1,108 +1,178 @@
 """What a look at Python's stacks costs the thread that it looks at.
 
-    .venv/bin/python bench/look_costs.py [--seconds 6] [--nsys PATH] [--python PATH] [--loop NAME]
+    .venv/bin/python bench/look_costs.py [--seconds 20] [--nsys PATH] [--python PATH] [--loop NAME]
 
-A thread runs a loop of Python, of calls that give Python's lock up for 6 us each, or of launches of
-a small kernel (torch; a GPU), 25 calls deep, recorded by nsys. A look falls into an iteration: what
-that takes longer than the others is its cost, with the hand-over of the lock, which takes two
-wake-ups, and the work on the marks. So the noise of the host is in few of the figures. Every eighth
-look also makes the marks of eight.
+Blocks of 0.4 s with looks and without take turns in one process that nsys records, 25 calls deep.
+The loops are Python alone (python), eight nested calls and one that gives Python's lock up for
+6 us (release), such a call in about a millisecond of Python (rare), or launches of a small kernel,
+alone (launches) and by 50 pairs of modules (modules; both need torch and a GPU). The cost of a look
+is what is missing in the millisecond around it: its length less its iterations at the mean length
+of those beside it. Looks beside which the machine took the core away do not count. The places of
+looks in the blocks without any show the error of the method. What the thread costs between its
+looks, where it waits for Python's lock, is in the lengths of the blocks alone.
 """
 
 import argparse
+import array
 import bisect
 import json
 import os
+import random
 import statistics
 import subprocess
 import sys
 import tempfile
+import time
 import zlib
 from collections.abc import Callable
 from pathlib import Path
 from time import perf_counter_ns
+from typing import Any
 
 MARKS = Path(__file__).resolve().parents[1] / "Container-Root" / "agent" / "annotate"
-LOOPS = ("python", "release", "launches")
+LOOPS = ("python", "release", "rare", "launches", "modules")
 DEPTH = 25
-Span = tuple[int, int]
+BLOCK_NS = 400_000_000
+BEFORE_NS, AFTER_NS, BESIDE_NS = 300_000, 700_000, 6_000_000
+"""The millisecond of a look, and what it is compared with on both sides."""
+LONG_NS = 300_000  # an iteration that was that much longer than the mean lost its core
 
 
 def make_work(loop: str) -> Callable[[], object]:
-    if loop == "python":
-        return lambda: None
-    if loop == "release":
-        piece = bytes(20_000)
-        return lambda: zlib.adler32(piece)
+    if loop in ("launches", "modules"):
+        return _make_gpu_work(loop)
+    piece = bytes(20_000)
+    tables = [dict.fromkeys(range(3000), 1) for _ in range(60)]  # in no cache between two looks
+    count = 0
+
+    def call(depth: int) -> None:
+        nonlocal count
+        if depth:
+            call(depth - 1)
+            return
+        count += 1
+        for key in range(count % 50, 3000, 150):
+            tables[count % 60][key] = key
+        if loop == "release" or (loop == "rare" and count % 200 == 0):
+            zlib.adler32(piece)
+
+    return (lambda: None) if loop == "python" else lambda: call(8)
+
+
+def _make_gpu_work(loop: str) -> Callable[[], object]:
     import torch
 
-    one = torch.zeros(64, device="cuda")
-    return lambda: one.add_(1)
+    one, nn = torch.zeros(64, device="cuda"), torch.nn
+    if loop == "launches":
+        return lambda: one.add_(1)
+    pairs = [nn.Sequential(nn.Sequential(nn.LayerNorm(64), nn.GELU())).cuda() for _ in range(50)]
+    count = 0
 
-
-def list_gaps(work: Callable[[], object], seconds: float, least: float) -> tuple[list[Span], float]:
-    """The iterations of more than `least` ns, and the mean of all in ns."""
-    gaps, count = [], 0
-    last = began = perf_counter_ns()
-    while last < began + seconds * 1e9:
-        work()
-        now = perf_counter_ns()
-        if now - last > least:
-            gaps.append((last, now))
-        last = now
+    def work() -> None:
+        nonlocal count
         count += 1
-    return gaps, (last - began) / count
+        pairs[count % 50](one)
+
+    return work
+
+
+def spin(work: Callable[[], object], stamps: "array.array[int]") -> int:
+    """Fill in the end of each iteration of a block. Returns how many there were."""
+    count, last = 0, perf_counter_ns()
+    end = last + BLOCK_NS
+    while last < end and count < len(stamps):
+        work()
+        stamps[count] = last = perf_counter_ns()
+        count += 1
+    return count
+
+
+def find_cost(stamps: "array.array[int]", count: int, look: int) -> float | None:
+    """Return the us that are missing around a look, or None where it does not count."""
+    sides = (-BESIDE_NS, -BEFORE_NS, AFTER_NS, BESIDE_NS)
+    if look - BESIDE_NS < stamps[0] or look + BESIDE_NS > stamps[count - 1]:
+        return None
+    a, b, c, d = (bisect.bisect_right(stamps, look + ns, 0, count) for ns in sides)
+    mean = (stamps[b] - stamps[a] + stamps[d - 1] - stamps[c]) / max(1, b - a + d - 1 - c)
+    beside = [stamps[k] - stamps[k - 1] for k in (*range(a + 1, b), *range(c + 2, d))]
+    inside = [stamps[k] - stamps[k - 1] for k in range(b, c + 1)]
+    if max(beside, default=0) > LONG_NS + 3 * mean or max(inside) > 4 * LONG_NS + mean:
+        return None
+    return (stamps[c] - stamps[b] - (c - b) * mean) / 1e3
 
 
 def call_deep(call: Callable[[], object], depth: int) -> object:
     return call_deep(call, depth - 1) if depth else call()
 
 
-def run_child(loop: str, seconds: float) -> None:
+def make_sampler(looks: list[int]) -> Any:
+    """Return a sampler that notes in `looks` when it looked at the main thread."""
     sys.path.insert(0, str(MARKS))
     from gpu_profile_marks import nvtx
     from gpu_profile_marks.ranges import SWITCH
-    from gpu_profile_pauses import sampler as sampling
     from gpu_profile_pauses.pause_marks import PauseMarks
+    from gpu_profile_pauses.sampler import Sampler
+    from gpu_profile_pauses.stacks import split_notes
 
     SWITCH.on = True
-    sampler = sampling.Sampler(PauseMarks(nvtx.open_domain("gpu-profile")))
-    spans: list[Span] = []
-    look, tell = sampler._look, sampler._tell
+    sampler = Sampler(PauseMarks(nvtx.open_domain("gpu-profile")))
+    tell = sampler._tell
 
-    def look_timed(ours: int, now: int) -> None:
-        began = perf_counter_ns()
-        look(ours, now)
-        spans.append((began, perf_counter_ns()))
-
-    def tell_timed() -> None:
+    def tell_noted() -> None:
+        looks.extend(now for now, _stack in split_notes(sampler._notes))
         tell()
-        if spans:
-            spans[-1] = (spans[-1][0], perf_counter_ns())
 
-    sampler._look, sampler._tell = look_timed, tell_timed  # type: ignore[method-assign]
-    work = make_work(loop)
-    _, mean = list_gaps(work, 0.3, 1e12)
-    gaps: list[Span] = []
-    sampler.start()
-    call_deep(lambda: gaps.extend(list_gaps(work, seconds, 1.5 * mean + 2000)[0]), DEPTH)
-    sampler.stop()
-    starts = [start for start, _ in gaps]
-    costs = [_lose(gaps, bisect.bisect(starts, end), (began, end), mean) for began, end in spans]
-    held = [(end - began) / 1e3 for began, end in spans]
-    print(json.dumps({"seconds": seconds, "costs": costs, "held": held}), flush=True)
+    sampler._tell = tell_noted  # type: ignore[method-assign]
+    return sampler
+
+
+def run_child(loop: str, seconds: float) -> None:
+    looks: list[int] = []
+    sampler, work = make_sampler(looks), make_work(loop)
+    stamps = array.array("q", bytes(8 * BLOCK_NS // 100))
+    costs: dict[bool, list[float]] = {True: [], False: []}
+    means: dict[bool, list[float]] = {True: [], False: []}
+    number = 0
+
+    def measure(is_on: bool) -> None:
+        nonlocal number
+        if is_on:
+            sampler.start()
+            time.sleep(0.003)
+        count = spin(work, stamps)
+        means[is_on].append((stamps[count - 1] - stamps[0]) / max(1, count - 1))
+        if is_on:
+            sampler.stop()
+            places = [look for look in looks if stamps[0] < look < stamps[count - 1]]
+            number += len(places)
+        else:
+            places = list(range(stamps[0] + BESIDE_NS, stamps[count - 1], 18_000_000))
+        looks.clear()
+        each = (find_cost(stamps, count, look) for look in places)
+        costs[is_on] += [cost for cost in each if cost is not None]
+
+    blocks = max(1, round(seconds * 1e9 / BLOCK_NS / 2))
+    for _ in range(blocks):
+        for is_on in random.sample((True, False), 2):
+            call_deep(lambda is_on=is_on: measure(is_on), DEPTH)  # type: ignore[misc]
+    rate = number / (blocks * BLOCK_NS / 1e9)
+    ratios = [on / off - 1 for on, off in zip(means[True], means[False], strict=True)]
+    found = {"rate": rate, "on": costs[True], "off": costs[False], "ratios": ratios}
+    print(json.dumps(found), flush=True)
     os._exit(0)
 
 
-def _lose(gaps: list[Span], place: int, span: Span, mean: float) -> float:
-    """How many us the iterations take longer that a look falls into; `place` is behind the last."""
-    near = [gap for gap in gaps[max(0, place - 4) : place] if gap[1] > span[0]]
-    return sum(end - start - mean for start, end in near) / 1e3
+def trim(values: list[float], part: float = 0.05) -> tuple[float, float]:
+    """Return the mean without this part at each end, and its standard error."""
+    values = sorted(values)
+    cut = int(len(values) * part)
+    values = values[cut : len(values) - cut]
+    return statistics.mean(values), statistics.stdev(values) / len(values) ** 0.5
 
 
-def measure(options: argparse.Namespace, loop: str) -> None:
+def measure_loop(options: argparse.Namespace, loop: str) -> None:
     words = [options.python, __file__, "--child", loop, f"--seconds={options.seconds}"]
-    traces = "cuda,nvtx" if loop == "launches" else "nvtx"
+    traces = "cuda,nvtx" if loop in ("launches", "modules") else "nvtx"
     with tempfile.TemporaryDirectory() as folder:
         nsys = [options.nsys, "profile", "--sample=none", "--cpuctxsw=none", f"--trace={traces}"]
         command = [*nsys, f"--output={folder}/report", *words]
@@ -112,20 +182,17 @@ def measure(options: argparse.Namespace, loop: str) -> None:
     if not lines:
         raise SystemExit(f"{loop}: exit code {done.returncode}: {done.stdout}{done.stderr}")
     found = json.loads(lines[0])
-    # The longest twentieth is of what else the machine did meanwhile.
-    costs = sorted(found["costs"])
-    costs = costs[: len(costs) - len(costs) // 20]
-    rate, mean = len(found["costs"]) / found["seconds"], statistics.mean(costs)
-    low, middle, high = statistics.quantiles(costs, n=4)
-    held = statistics.median(found["held"])
-    part = rate * mean / 1e4
-    print(f"| {loop} | {rate:.0f} | {held:.0f} | {middle:.0f} ({low:.0f} to {high:.0f})", end="")
-    print(f" | {mean:.0f} | {part:.2f} % |")
+    (cost, error), (zero, zero_error) = trim(found["on"]), trim(found["off"])
+    longer, longer_error = trim(found["ratios"], 0.25)
+    part, rate = found["rate"] * cost / 1e4, found["rate"]
+    cells = [f"{cost:.0f} ± {error:.0f}", f"{zero:.0f} ± {zero_error:.0f}", f"{part:.2f} %"]
+    cells.append(f"{100 * longer:.2f} ± {100 * longer_error:.2f} %")
+    print("|", " | ".join([loop, f"{rate:.0f}", *cells]), "|", flush=True)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--seconds", type=float, default=6)
+    parser.add_argument("--seconds", type=float, default=20)
     parser.add_argument("--nsys", default="nsys")
     parser.add_argument("--python", default=sys.executable)
     parser.add_argument("--loop", action="append", choices=LOOPS)
@@ -133,10 +200,10 @@ def main() -> None:
     options = parser.parse_args()
     if options.child:
         run_child(options.child, options.seconds)
-    print("| loop | looks a second | us of work | us lost a look | mean | part of the time |")
+    print("| loop | looks a second | us lost a look | without a look | part of the time | blocks |")
     print("|---|---|---|---|---|---|")
     for loop in options.loop or LOOPS:
-        measure(options, loop)
+        measure_loop(options, loop)
 
 
 if __name__ == "__main__":

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from gpu_profile_pauses.pause_marks import LATE_BIT
 from gpu_profile_pauses.sampler import PERIOD_NS
-from gpu_profile_pauses.stacks import StackTexts, read_stack
+from gpu_profile_pauses.stacks import StackTexts, read_stack, split_notes
 
 from gpu_profile.launchers.agent.job_directory import AGENT
 from tests.further import keep_first
@@ -123,6 +123,15 @@ def test_a_line_is_what_the_frame_says() -> None:
     *_, third, second, first = text.split(" | ")
     assert [words.split('" ')[1] for words in (third, second, first)] == ["0", "0", str(line)]
     assert first.startswith("inner ")
+
+
+def test_looks_are_noted_one_after_the_other() -> None:
+    """Each has its time at its end; one in which the main thread had no frame has that alone."""
+    code = test_looks_are_noted_one_after_the_other.__code__
+    looks = [(10, [code, 4, code, 700]), (30, []), (50, [code, -1])]
+    notes = [note for now, stack in looks for note in (*stack, now)]
+    assert list(split_notes(notes)) == looks
+    assert list(split_notes([])) == []
 
 
 ENDINGS = {
