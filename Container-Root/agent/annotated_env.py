@@ -41,11 +41,19 @@ def make_environment_with_marks(
     }
     if end:
         marks["GPU_PROFILE_STEPS_END"] = end
+    if nsys_options and _traces_calls(nsys_options):
+        marks["GPU_PROFILE_CALLS_TRACED"] = "yes"
     if steps:
         cuda = "--capture-range=cudaProfilerApi" in nsys_options
         marks["GPU_PROFILE_STEPS"] = steps
         marks["GPU_PROFILE_STEPS_START"] = "cuda" if cuda else "nvtx"
     return {**environ, **marks}
+
+
+def _traces_calls(nsys_options: Sequence[str]) -> bool:
+    """Return whether nsys records calls of the C library, as it does without an option."""
+    names = [option for option in nsys_options if option.startswith("--trace=")]
+    return not names or "osrt" in names[-1]
 
 
 def describe_steps(file: Path, steps: str) -> str:

@@ -21,12 +21,11 @@ from gpu_profile_pauses.unpatched import (
     get_ident,
     get_native_id,
     perf_counter_ns,
-    sigtimedwait,
     sleep,
     start_new_thread,
     thread_time_ns,
 )
-from gpu_profile_pauses.untraced import name_thread
+from gpu_profile_pauses.untraced import make_wait, name_thread
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -40,9 +39,9 @@ if TYPE_CHECKING:
 
 PERIOD_NS = 18_000_000
 LEAST_PART = 200
-_WAKE_NS = 50_000
+_WAKE_NS = 70_000
 """The thread sleeps 200 times as long as others wait for it, 0.1 s at most. They wait for its CPU
-time less about 50 us a look, in which it wakes up while they run (measured: docs/accuracy.md)."""
+time less about 70 us a look, in which it wakes up while they run (measured: docs/accuracy.md)."""
 _SAME_NS = 100_000_000  # a thread that does not move is told of ten times a second
 LOOKS_AT_ONCE = 16
 """Looks whose marks are made together: see `stacks.read_stack`."""
@@ -67,7 +66,7 @@ class _Seen:
 
 
 class Sampler:
-    """Marks where each Python thread is, 50 to 70 times a second."""
+    """Marks where each Python thread is, up to 55 times a second."""
 
     def __init__(self, marks: PauseMarks) -> None:
         self._marks = marks
@@ -137,19 +136,19 @@ class Sampler:
             # Signals are for the program's threads: one that waits is interrupted by them.
             signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
             name_thread("gpu-profile")
-            self._sample(running)
+            self._sample(make_wait(), running)
             self._tell()
         except Exception as error:
             SWITCH.fail(error)
         finally:
             self._ended = True
 
-    def _sample(self, running: object) -> None:
+    def _sample(self, wait: Callable[[float], object], running: object) -> None:
         pause = PERIOD_NS
         while SWITCH.is_alive():
             if SWITCH.is_wanted():
                 began, spent = perf_counter_ns(), thread_time_ns()
-                looks = self._look_often(self._choose_pauses(pause), running)
+                looks = self._look_often(wait, self._choose_pauses(pause), running)
                 self._tell()
                 # CPU time: one that lost its core in a look would sleep for seconds.
                 spent = (thread_time_ns() - spent) // looks - _WAKE_NS
@@ -158,21 +157,22 @@ class Sampler:
                 pause = min(pause, _SAME_NS)
             else:
                 self._forget()
-                sigtimedwait((), _SAME_NS / 1e9)
+                wait(_SAME_NS / 1e9)
             if self._running is not running:
                 return
 
-    def _look_often(self, pauses: list[float], running: object) -> int:
+    def _look_often(
+        self, wait: Callable[[float], object], pauses: list[float], running: object
+    ) -> int:
         """Note after each pause where the main thread is, and the others. Returns how often.
 
         One function: each further one takes 2 to 10 us longer a look. See `stacks.read_stack`.
         """
         main, ours, limit = self._main[0], get_ident(), range(MOST_FRAMES)
-        note, wait, no_signals = self._notes.append, sigtimedwait, ()
-        list_frames, read_time = sys._current_frames, perf_counter_ns
+        note, list_frames, read_time = self._notes.append, sys._current_frames, perf_counter_ns
         looks, end = 0, read_time() + _LATE_NS
         for seconds in pauses:
-            wait(no_signals, seconds)
+            wait(seconds)
             if self._running is not running:
                 break
             frames = list_frames()

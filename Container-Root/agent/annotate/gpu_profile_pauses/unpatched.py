@@ -5,6 +5,7 @@ The start-up module imports this file before the program can replace anything.
 
 from __future__ import annotations
 
+import signal
 from _thread import get_ident, start_new_thread
 from time import perf_counter_ns, sleep, thread_time_ns
 
@@ -20,13 +21,8 @@ except ImportError:  # a system without numbers of threads
         return 0
 
 
-try:
-    from signal import sigtimedwait
-except ImportError:  # macOS
-
-    def sigtimedwait(_signals: object, seconds: float) -> None:  # type: ignore[misc]
-        sleep(seconds)
-
+# Not on macOS.
+sigtimedwait = getattr(signal, "sigtimedwait", None)
 
 __all__ = [
     "MAIN_THREAD",

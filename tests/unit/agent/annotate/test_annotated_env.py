@@ -41,6 +41,23 @@ def test_a_window_of_steps(option: str, start: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("options", "traced"),
+    [
+        (("--trace=cuda,nvtx",), None),
+        (("--trace=nvtx", "--trace=cuda,osrt"), "yes"),
+        (("-t", "cuda"), "yes"),
+        ((), None),
+    ],
+    ids=["none", "osrt", "unknown", "no nsys"],
+)
+def test_a_program_knows_whether_nsys_records_its_calls(
+    options: tuple[str, ...], traced: str | None
+) -> None:
+    env = make_environment_with_marks({}, "steps", "", Path("x"), options)
+    assert env.get("GPU_PROFILE_CALLS_TRACED") == traced
+
+
+@pytest.mark.parametrize(
     ("made", "said"),
     [
         (12, "it ended after 12 steps"),

@@ -164,9 +164,13 @@ def test_no_marks_without_a_level(site: Path, tool: Path, level: str) -> None:
     assert list_marks(site) == []
 
 
-def test_a_program_of_another_library_has_names_too(site: Path, tool: Path) -> None:
+@pytest.mark.parametrize("more", [{}, {"GPU_PROFILE_CALLS_TRACED": "yes"}], ids=["", "traced"])
+def test_a_program_of_another_library_has_names_too(
+    site: Path, tool: Path, more: dict[str, str]
+) -> None:
     (site / "cupy.py").write_text("")
-    done = run(site, tool, f"import sys, cupy\n{WAIT}assert 'torch' not in sys.modules")
+    code = f"import sys, cupy\n{WAIT}assert 'torch' not in sys.modules"
+    done = run(site, tool, code, **more)
     assert (done.returncode, done.stderr) == (0, "")
 
 
