@@ -83,7 +83,9 @@ class Bench:
         component = {**self.base.component, **changes}
         chosen = dataclasses.replace(self.base, component=component, build_opts=" ".join(extra))
         options = BuildxOptions(root=self.root, plain=True)
-        return image.make_build_command(Decided(settings=chosen, made={}), self.downloads, options)
+        return image.make_build_command(
+            Decided(settings=chosen, decisions={}), self.downloads, options
+        )
 
     def ancestor(self, *extra: str, efa: bool = False) -> Command:
         file = self.root / "Dockerfile.ancestor"

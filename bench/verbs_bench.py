@@ -51,7 +51,7 @@ def seconds(
     started = time.monotonic()
     done = process.run(command)
     if done.returncode:
-        raise SystemExit(f"{command} failed: {done.said}")
+        raise SystemExit(f"{command} failed: {done.last_line}")
     return time.monotonic() - started
 
 
@@ -161,7 +161,7 @@ def _raw_profile(run: record.RunRecord, *more: str) -> tuple[str, ...]:
 def _said(*words: str, **env: str) -> str:
     done = process.run(Command(argv=("env", "--chdir", str(ROOT), *INVOKE, *words), env=env))
     if done.returncode:
-        raise SystemExit(f"invoke {shlex.join(words)} failed: {done.said}")
+        raise SystemExit(f"invoke {shlex.join(words)} failed: {done.last_line}")
     return done.stdout
 
 

@@ -63,7 +63,7 @@ class Result:
     stderr: str = ""
 
     @property
-    def said(self) -> str:
+    def last_line(self) -> str:
         """The last line of stderr or stdout, usually the reason of a failure.
 
         Advice such as "Run 'docker run --help' for more information" is no reason, and neither is

@@ -108,7 +108,7 @@ class Job:
     image: ImageRef | None = None
     profile: ProfileSpec | None = field(default_factory=ProfileSpec)
     """None runs the command without nsys, to measure the baseline of --baseline."""
-    timed: bool = False
+    has_step_times: bool = False
     """Without nsys, whether marks of a PyTorch program write the times of its steps."""
     ncu: NcuPlan | None = None
     """Without nsys, what one rank measures under Nsight Compute."""
@@ -188,9 +188,9 @@ def parse_ranks(text: str) -> frozenset[int] | None:
 class NsysPlan:
     """The options of `nsys profile` for every rank, and further ones for local rank 0.
 
-    `privileged`: the options need CAP_SYS_ADMIN (CPU sampling, hardware counters).
+    `needs_privileges`: the options need CAP_SYS_ADMIN (CPU sampling, hardware counters).
     """
 
     options: tuple[str, ...]
     first: tuple[str, ...] = ()
-    privileged: bool = False
+    needs_privileges: bool = False

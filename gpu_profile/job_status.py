@@ -15,7 +15,7 @@ class JobState(Enum):
     UNKNOWN = "unknown"
 
     @property
-    def finished(self) -> bool:
+    def is_finished(self) -> bool:
         return self in {JobState.SUCCEEDED, JobState.FAILED, JobState.CANCELLED}
 
 

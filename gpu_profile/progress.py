@@ -23,10 +23,10 @@ class Progress:
 
     stream: TextIO = field(default_factory=lambda: sys.stderr)
     title: str = ""
-    _started: float = field(default_factory=time.monotonic)
+    _start: float = field(default_factory=time.monotonic)
     _phase: str = ""
     _said_at: float = float("-inf")
-    _open: bool = False
+    _is_open: bool = False
 
     def say(self, line: str) -> None:
         """Print a line that stays."""
@@ -40,22 +40,22 @@ class Progress:
         """
         now = time.monotonic()
         phase, last_line = printable(f"{self.title}{phase}"), printable(last_line)
-        text = f"{phase} {now - self._started:.0f} s"
+        text = f"{phase} {now - self._start:.0f} s"
         if self.stream.isatty():
             # A full line would wrap, and `\r\x1b[2K` clears the last line alone.
             width = shutil.get_terminal_size().columns - 1
             shown = f"{text}  {last_line}"[:width]
             print(f"\r\x1b[2K{shown}", end="", file=self.stream, flush=True)
-            self._open = True
+            self._is_open = True
         elif phase != self._phase or now - self._said_at >= _QUIET_S:
             print(f"{text}  {last_line}".rstrip(), file=self.stream, flush=True)
             self._said_at = now
         self._phase = phase
 
     def _close(self) -> None:
-        if self._open:
+        if self._is_open:
             print("\r\x1b[2K", end="", file=self.stream)
-            self._open = False
+            self._is_open = False
 
 
 def open_screen() -> tuple[int, int]:

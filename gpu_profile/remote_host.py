@@ -85,7 +85,7 @@ class RemoteHost:
     def said(self, result: Result) -> str:
         if "IDENTIFICATION HAS CHANGED" in result.stderr:
             return f"the host key of {self.host} is not the one that is known"
-        return result.said
+        return result.last_line
 
     def ssh(self) -> tuple[str, ...]:
         return ("ssh", *_KEEPALIVE, *self.options)

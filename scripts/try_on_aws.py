@@ -118,7 +118,7 @@ def _remove_by(command: Command) -> str:
         return f"`{command}` could not run: {error}"
     # An image that a failed trial never made is nothing that is left.
     if result.returncode and "No such image" not in result.stderr:
-        return f"`{command}` failed: {result.said[-200:]}"
+        return f"`{command}` failed: {result.last_line[-200:]}"
     return ""
 
 

@@ -149,7 +149,7 @@ def docker(require: Callable[[str, object], None]) -> None:
     """A Docker Engine with buildx that answers."""
     require("docker", _missing_program("docker"))
     engine = process.run(make_command("docker", "info", "--format={{.ServerVersion}}"))
-    require("docker", engine.returncode and engine.said)
+    require("docker", engine.returncode and engine.last_line)
     buildx = process.run(make_command("docker", "buildx", "version"))
     require("docker", buildx.returncode and "buildx is missing")
 

@@ -62,7 +62,7 @@ class MpirunWatch:
         now = time.monotonic()
         waiting = []
         for process in processes:
-            if process.ended or process.name not in MPIRUN:
+            if process.has_ended or process.name not in MPIRUN:
                 continue
             living = _living_below(process.pid, processes)
             if any(_is_rank_of_one_machine(pid) for pid in living):
@@ -78,7 +78,9 @@ def _living_below(pid: int, processes: Sequence[Process]) -> list[int]:
     below = [pid]
     for parent in below:
         below += [
-            process.pid for process in processes if process.parent == parent and not process.ended
+            process.pid
+            for process in processes
+            if process.parent == parent and not process.has_ended
         ]
     return below[1:]
 
@@ -106,4 +108,4 @@ def _end(pid: int) -> None:
 
 
 def _is_zombie(pid: int) -> bool:
-    return any(process.pid == pid and process.ended for process in descendants())
+    return any(process.pid == pid and process.has_ended for process in descendants())

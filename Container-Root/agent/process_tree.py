@@ -55,7 +55,7 @@ class Process(NamedTuple):
     pid: int
     parent: int
     name: str
-    ended: bool
+    has_ended: bool
     ticks: int
 
 
@@ -116,12 +116,12 @@ def is_nsys_working(look_s: float = LOOK_S) -> bool:
 
 
 def _nsys_ticks() -> int | None:
-    ticks = [p.ticks for p in descendants() if p.name.startswith(_NSYS) and not p.ended]
+    ticks = [p.ticks for p in descendants() if p.name.startswith(_NSYS) and not p.has_ended]
     return sum(ticks) if ticks else None
 
 
 def _living() -> bool:
-    return any(not process.ended for process in descendants())
+    return any(not process.has_ended for process in descendants())
 
 
 def send(signum: int, processes: Sequence[Process]) -> None:
@@ -139,12 +139,12 @@ def list_profiled() -> list[Process]:
     below = descendants()
     launchers = {process.pid for process in below if process.name == _LAUNCHER}
     starters = launchers or {process.pid for process in below if process.name.startswith("nsys")}
-    return [p for p in below if p.parent in starters and not p.ended and not _is_nsys(p)]
+    return [p for p in below if p.parent in starters and not p.has_ended and not _is_nsys(p)]
 
 
 def is_only_nsys_left() -> bool:
     """Return whether nsys runs below this process, and nothing else: no program, no child of it."""
-    living = [process for process in descendants() if not process.ended]
+    living = [process for process in descendants() if not process.has_ended]
     return bool(living) and all(_is_nsys(process) for process in living)
 
 
@@ -175,5 +175,5 @@ def nsys_awaited(until: float) -> bool:
     `until`: the time.monotonic() up to which nsys may start it.
     """
     below = [process for process in descendants() if process.name.startswith("nsys")]
-    finalises = any(process.ended and process.name == _LAUNCHER for process in below)
+    finalises = any(process.has_ended and process.name == _LAUNCHER for process in below)
     return finalises or (bool(below) and time.monotonic() < until)

@@ -52,12 +52,12 @@ def wait_for(child: Child, call: Call) -> int:
 class Attempt(NamedTuple):
     """One call of nsys that has ended: its exit code, its recording, and how far it went.
 
-    `stopped` is true after a stop signal, `had_agent` where nsys had started its agent, and
+    `was_stopped` is true after a stop signal, `had_agent` where nsys had started its agent, and
     `has_started` where the program had begun.
     """
 
     code: int
-    stopped: bool
+    was_stopped: bool
     had_agent: bool
     has_started: bool
     recording: Recorded
@@ -70,7 +70,7 @@ class Attempt(NamedTuple):
         several start at once (1 of 150 with 6 at a time), and then ends with 0 or 1. One that
         refuses its options starts no agent, and would refuse them again.
         """
-        return self.had_agent and not self.has_started and not self.stopped
+        return self.had_agent and not self.has_started and not self.was_stopped
 
 
 class Recording:
@@ -105,7 +105,7 @@ class Recording:
         code, room = attempt.code or int(attempt.lost_agent()), attempt.room.describe()
         if code and room:
             say(f"rank {self.here.rank} ended with exit code {code}; {room}")
-        return self.choose_exit_code(code, attempt.stopped, started)
+        return self.choose_exit_code(code, attempt.was_stopped, started)
 
     def _record(
         self, nsys: str, command: Sequence[str], env: Mapping[str, str], folder: str

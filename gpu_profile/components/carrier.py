@@ -7,7 +7,7 @@ COMPONENT = Component(
     number=15,
     name="carrier",
     doc="nsys and a small Python for other images, which have glibc and neither of them",
-    enabled=lambda values: bool(values["INSTALL_CARRIER"]) and values["NSYS_SOURCE"] != "base",
+    is_enabled=lambda values: bool(values["INSTALL_CARRIER"]) and values["NSYS_SOURCE"] != "base",
     toggle="INSTALL_CARRIER",
     args=lambda values: select_values(values, "CARRIER_URL"),
     needs=("nsys",),
@@ -28,7 +28,7 @@ COMPONENT = Component(
             doc="Image of ours whose nsys is carried to others; empty is IMAGE:VERSION",
         ),
     ),
-    installed=(
+    installed_versions=(
         InstalledVersion(
             name="carrier", command="sed -n 's/^nsys=//p' /opt/gpu-profile/carrier/facts"
         ),

@@ -39,13 +39,13 @@ class InstalledVersion:
 class Component:
     """One stage of the image, made by `setup.d/<number>-<name>.sh` from these keys alone.
 
-    - `enabled`: whether the image has it; `toggle`: the setting that switches it.
+    - `is_enabled`: whether the image has it; `toggle`: the setting that switches it.
     - `keys`: its settings. `args`: variables of the script, by default the keys.
     - `requires`: other components' toggles; `needs`: components whose files the script reads.
     - `env`: variables of the image.
     - `sources`: its downloads, and how `invoke lock` finds their versions and checksums.
     - `automatic`: the settings that may be `auto`.
-    - `installed`: how the versions in a finished image are read.
+    - `installed_versions`: how the versions in a finished image are read.
     - `version_of`: the version that (settings, distribution of the base) will install, for rules.
     - `rules`: what it does not work with. `compiles_cuda`: whether its script runs nvcc.
     - `copied_first`: its files are the largest, so their layer comes first.
@@ -55,7 +55,7 @@ class Component:
     number: int
     name: str
     doc: str
-    enabled: Callable[[Values], bool]
+    is_enabled: Callable[[Values], bool]
     toggle: str = ""
     keys: tuple[Key, ...] = ()
     args: Callable[[Values], Mapping[str, str]] | None = None
@@ -64,7 +64,7 @@ class Component:
     env: Callable[[Values], Mapping[str, str]] = lambda _: {}
     sources: tuple[PinSource, ...] = ()
     automatic: tuple[AutoSetting, ...] = ()
-    installed: tuple[InstalledVersion, ...] = ()
+    installed_versions: tuple[InstalledVersion, ...] = ()
     version_of: Callable[[Values, str], Version | None] = lambda _values, _distribution: None
     rules: tuple[Rule, ...] = ()
     compiles_cuda: Callable[[Values], bool] = lambda _: False

@@ -109,7 +109,7 @@ COMPONENT = Component(
     number=40,
     name="efa",
     doc="Elastic Fabric Adapter: libfabric, and with AWS's installer Open MPI and aws-ofi-nccl",
-    enabled=lambda values: bool(values["INSTALL_EFA"]),
+    is_enabled=lambda values: bool(values["INSTALL_EFA"]),
     toggle="INSTALL_EFA",
     env=_list_variables,
     args=_list_arguments,
@@ -146,11 +146,11 @@ COMPONENT = Component(
     sources=(
         PinSource(
             pins=("EFA_VERSION", "EFA_SHA256"),
-            when=match_value("EFA_SOURCE", "installer"),
+            is_needed=match_value("EFA_SOURCE", "installer"),
             resolve=_resolve,
         ),
     ),
-    installed=(
+    installed_versions=(
         InstalledVersion(name="libfabric", command="fi_info --version", in_bases=True),
         InstalledVersion(
             name="efa_installer",
@@ -165,21 +165,21 @@ COMPONENT = Component(
     rules=(
         Rule(
             name="EFA on Ubuntu 20.04",
-            broken=_make_drop_rule("ubuntu20.04", "1.43"),
+            find_fault=_make_drop_rule("ubuntu20.04", "1.43"),
             reason="the installer dropped it in 1.43",
             source=_CHANGES,
             hint="Take a BASE_IMAGE of Ubuntu 22.04 or newer, or EFA_SOURCE=distro",
         ),
         Rule(
             name="EFA on Debian 11",
-            broken=_make_drop_rule("debian11", "1.51"),
+            find_fault=_make_drop_rule("debian11", "1.51"),
             reason="the installer dropped it in 1.51",
             source=_CHANGES,
             hint="Take a BASE_IMAGE of Debian 12, or EFA_VERSION=1.50.0",
         ),
         Rule(
             name="NCCL plugin by installer",
-            broken=_lacks_plugin,
+            find_fault=_lacks_plugin,
             reason="it is part of the installer from 1.38 on, and NCCL uses sockets without it",
             source="github.com/aws/aws-ofi-nccl/issues/803",
             hint="Set EFA_VERSION to 1.44.0 or newer",

@@ -13,7 +13,7 @@ COMPONENT = Component(
     number=60,
     name="gdrcopy",
     doc="GDRCopy's library: low-latency copies to GPU memory (the host has its kernel module)",
-    enabled=lambda values: bool(values["INSTALL_GDRCOPY"]),
+    is_enabled=lambda values: bool(values["INSTALL_GDRCOPY"]),
     toggle="INSTALL_GDRCOPY",
     args=lambda values: select_values(values, *list_source_keys("GDRCOPY")),
     keys=(
@@ -30,7 +30,7 @@ COMPONENT = Component(
         make_text_key("GDRCOPY_SHA256", "", "sha256, where GDRCOPY_URL is an archive"),
     ),
     sources=make_tree_sources("GDRCOPY"),
-    installed=(
+    installed_versions=(
         InstalledVersion(
             name="gdrcopy",
             command="ls /opt/gdrcopy/lib/libgdrapi.so.*.*",

@@ -36,7 +36,7 @@ COMPONENT = Component(
     number=30,
     name="mpi",
     doc="Open MPI, and an SSH server fit for MPIJobs",
-    enabled=lambda values: bool(values["INSTALL_MPI"]),
+    is_enabled=lambda values: bool(values["INSTALL_MPI"]),
     toggle="INSTALL_MPI",
     args=lambda values: {"MPI_SOURCE": mpi_source(values)},
     keys=(
@@ -44,12 +44,12 @@ COMPONENT = Component(
             "INSTALL_MPI", "Open MPI, with an SSH server for multi-node jobs", default=True
         ),
     ),
-    installed=(InstalledVersion(name="mpi", command="mpirun --version", in_bases=True),),
+    installed_versions=(InstalledVersion(name="mpi", command="mpirun --version", in_bases=True),),
     version_of=_find_version,
     rules=(
         Rule(
             name="Open MPI 5 under an operator",
-            broken=_operator_without_prte,
+            find_fault=_operator_without_prte,
             reason="it ignores the ORTE variables that the operator sets: "
             "every node would run alone",
             source="github.com/NVIDIA/nccl-tests/issues/213, mpi-operator v0.8.2",

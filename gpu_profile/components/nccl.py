@@ -42,7 +42,7 @@ COMPONENT = Component(
     number=50,
     name="nccl",
     doc="NCCL for programs that bring none of their own, nccl-tests first",
-    enabled=lambda values: bool(values["INSTALL_TESTS"]) and values["NCCL_SOURCE"] != "base",
+    is_enabled=lambda values: bool(values["INSTALL_TESTS"]) and values["NCCL_SOURCE"] != "base",
     args=_list_arguments,
     keys=(
         make_choice_key(
@@ -71,17 +71,17 @@ COMPONENT = Component(
     sources=(
         PinSource(
             pins=("NCCL_VERSION", "NCCL_PACKAGES"),
-            when=match_value("NCCL_SOURCE", "pypi"),
+            is_needed=match_value("NCCL_SOURCE", "pypi"),
             resolve=_resolve_wheels,
         ),
         PinSource(
             pins=("NCCL_VERSION",),
-            when=match_value("NCCL_SOURCE", "apt"),
+            is_needed=match_value("NCCL_SOURCE", "apt"),
             resolve=as_given,
         ),
         PinSource(
             pins=("NCCL_PACKAGES",),
-            when=lambda values: values["NCCL_SOURCE"] == "source" and has_cuda_wheels(values),
+            is_needed=lambda values: values["NCCL_SOURCE"] == "source" and has_cuda_wheels(values),
             resolve=cuda_wheels("NCCL_PACKAGES"),
         ),
         *make_tree_sources("NCCL", match_value("NCCL_SOURCE", "source")),
@@ -94,7 +94,7 @@ COMPONENT = Component(
             follows_base=True,
         ),
     ),
-    installed=(
+    installed_versions=(
         InstalledVersion(
             name="nccl", command=_PRINT_VERSION, setting="NCCL_VERSION", in_bases=True
         ),

@@ -16,7 +16,7 @@ COMPONENT = Component(
     number=70,
     name="nccl-tests",
     doc="NVIDIA's nccl-tests: bandwidth and correctness of collectives",
-    enabled=lambda values: bool(values["INSTALL_TESTS"]),
+    is_enabled=lambda values: bool(values["INSTALL_TESTS"]),
     toggle="INSTALL_TESTS",
     needs=("efa", "nccl"),
     args=lambda values: {
@@ -53,11 +53,11 @@ COMPONENT = Component(
         *make_tree_sources("NCCL_TESTS"),
         PinSource(
             pins=("NCCL_TESTS_PACKAGES",),
-            when=has_cuda_wheels,
+            is_needed=has_cuda_wheels,
             resolve=cuda_wheels("NCCL_TESTS_PACKAGES"),
         ),
     ),
-    installed=(
+    installed_versions=(
         InstalledVersion(
             name="nccl-tests",
             command="cat /opt/nccl-tests/version",

@@ -40,7 +40,7 @@ COMPONENT = Component(
     number=12,
     name="ncu",
     doc="NVIDIA Nsight Compute, which `drill` runs",
-    enabled=lambda values: bool(values["INSTALL_NCU"]),
+    is_enabled=lambda values: bool(values["INSTALL_NCU"]),
     toggle="INSTALL_NCU",
     args=_list_arguments,
     keys=(
@@ -60,9 +60,13 @@ COMPONENT = Component(
     sources=(
         PinSource(
             pins=("NCU_VERSION", "NCU_SHA256"),
-            when=lambda values: bool(values["INSTALL_NCU"]) and values["NSYS_SOURCE"] == "nvidia",
+            is_needed=lambda values: (
+                bool(values["INSTALL_NCU"]) and values["NSYS_SOURCE"] == "nvidia"
+            ),
             resolve=_resolve,
         ),
     ),
-    installed=(InstalledVersion(name="ncu", command="ncu --version", setting="NCU_VERSION"),),
+    installed_versions=(
+        InstalledVersion(name="ncu", command="ncu --version", setting="NCU_VERSION"),
+    ),
 )

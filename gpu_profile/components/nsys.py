@@ -56,7 +56,7 @@ COMPONENT = Component(
     number=10,
     name="nsys",
     doc="NVIDIA Nsight Systems, the profiler",
-    enabled=lambda _: True,
+    is_enabled=lambda _: True,
     args=_list_arguments,
     keys=(
         make_choice_key(
@@ -76,7 +76,7 @@ COMPONENT = Component(
     sources=(
         PinSource(
             pins=("NSYS_VERSION", "NSYS_SHA256"),
-            when=match_value("NSYS_SOURCE", "nvidia"),
+            is_needed=match_value("NSYS_SOURCE", "nvidia"),
             resolve=_resolve,
         ),
     ),
@@ -90,7 +90,7 @@ COMPONENT = Component(
             ),
         ),
     ),
-    installed=(
+    installed_versions=(
         InstalledVersion(
             name="nsys", command="nsys --version", setting="NSYS_VERSION", in_bases=True
         ),
@@ -101,14 +101,14 @@ COMPONENT = Component(
     rules=(
         Rule(
             name="nsys and old GPUs",
-            broken=_drops_gpu,
+            find_fault=_drops_gpu,
             reason="Pascal and Volta were dropped in 2025.4",
             source=_NOTES,
             hint="Set NSYS_VERSION to 2025.3.2 or older, or leave it out of CUDA_ARCHS",
         ),
         Rule(
             name="nsys and new GPUs",
-            broken=_before_gpu,
+            find_fault=_before_gpu,
             reason="hardware tracing of Blackwell came with 2025.1 and 2025.2",
             source=_NOTES,
             hint="Set NSYS_VERSION to 2025.2 or newer",

@@ -65,7 +65,7 @@ COMPONENT = Component(
     number=25,
     name="requirements",
     doc="Python packages of your own program",
-    enabled=lambda values: bool(values["REQUIREMENTS"]),
+    is_enabled=lambda values: bool(values["REQUIREMENTS"]),
     toggle="REQUIREMENTS",
     keys=(
         Key(

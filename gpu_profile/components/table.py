@@ -36,7 +36,7 @@ class Needed:
 
 def list_enabled(values: Values) -> tuple[Component, ...]:
     """Return the components that the settings enable, in build order."""
-    return tuple(component for component in COMPONENTS if component.enabled(values))
+    return tuple(component for component in COMPONENTS if component.is_enabled(values))
 
 
 def missing_requirements(values: Values) -> tuple[Needed, ...]:
@@ -44,7 +44,7 @@ def missing_requirements(values: Values) -> tuple[Needed, ...]:
     values_left = dict(values)
     needed: list[Needed] = []
     for component in reversed(COMPONENTS):  # in reverse: later components need earlier ones
-        for requirement in component.requires if component.enabled(values_left) else ():
+        for requirement in component.requires if component.is_enabled(values_left) else ():
             if not any(values_left[key] for key in requirement.any_of):
                 key = requirement.any_of[0]
                 values_left[key] = True

@@ -59,7 +59,7 @@ COMPONENT = Component(
     number=20,
     name="torch",
     doc="PyTorch, and the nvtx package that names ranges in a profile",
-    enabled=lambda values: values["INSTALL_TORCH"] != "none",
+    is_enabled=lambda values: values["INSTALL_TORCH"] != "none",
     toggle="INSTALL_TORCH",
     env=_make_env,
     args=_list_arguments,
@@ -94,12 +94,12 @@ COMPONENT = Component(
     sources=(
         PinSource(
             pins=("TORCH_VERSION", "TORCH_PACKAGES"),
-            when=match_value("INSTALL_TORCH", "cuda"),
+            is_needed=match_value("INSTALL_TORCH", "cuda"),
             resolve=from_index("TORCH_VERSION", "TORCH_PACKAGES", "torch", "numpy"),
         ),
         PinSource(
             pins=("TORCH_VERSION", "TORCH_PACKAGES"),
-            when=lambda values: values["INSTALL_TORCH"] == "cpu" and bool(values["TORCH_URL"]),
+            is_needed=lambda values: values["INSTALL_TORCH"] == "cpu" and bool(values["TORCH_URL"]),
             resolve=from_index(
                 "TORCH_VERSION", "TORCH_PACKAGES", "torch", "numpy", index="TORCH_URL"
             ),
@@ -122,7 +122,7 @@ COMPONENT = Component(
             choose=lambda answers, _: TORCH_CPU_INDEX if TORCH_CPU_INDEX in answers.urls else "",
         ),
     ),
-    installed=(
+    installed_versions=(
         InstalledVersion(
             name="torch", command=by_python_package("torch"), setting="TORCH_VERSION", in_bases=True
         ),

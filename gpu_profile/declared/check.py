@@ -9,7 +9,7 @@ class Check:
 
     name: str
     ok: bool
-    found: str
+    result: str
     advice: str = ""
-    required: bool = False
+    is_required: bool = False
     """Whether nothing works without it: `doctor` then exits with 3, and `build` refuses."""

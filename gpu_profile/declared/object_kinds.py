@@ -13,13 +13,13 @@ class PodTemplate:
     """A pod template in an object.
 
     `path` leads to the template, and `counts` to numbers whose product is how many pods it makes.
-    `counted`: they are known, as they are not in a kind outside the table.
-    `ranks`: whether its program or that program's children are ranks. `starter`: its mpirun starts
-    the ranks in the object's other pods. `container`: the name that the operator looks for.
-    `leader`: the path of a template that makes one pod of each group, where this one makes the
-    others. `numbered`: its pods have numbers of their own. `start`: the command of a container that
-    names none, where the operator writes it and not the image. `patches`: at `path` is a container
-    alone, and the list at `patches` changes the rest of its pod, which the cluster's runtime has.
+    `is_counted`: they are known, as they are not in a kind outside the table. `ranks`: whether its
+    program or that program's children are ranks. `starter`: its mpirun starts the ranks in the
+    object's other pods. `container`: the name that the operator looks for. `leader`: the path of a
+    template that makes one pod of each group, where this one makes the others. `is_numbered`: its
+    pods have numbers of their own. `start`: the command of a container that names none, where the
+    operator writes it and not the image. `patches`: at `path` is a container alone, and the list at
+    `patches` changes the rest of its pod, which the cluster's runtime has.
     """
 
     path: str
@@ -28,8 +28,8 @@ class PodTemplate:
     starter: bool = False
     container: str = ""
     leader: str = ""
-    counted: bool = True
-    numbered: bool = True
+    is_counted: bool = True
+    is_numbered: bool = True
     start: tuple[str, ...] = ()
     patches: str = ""
 
@@ -43,28 +43,28 @@ class PodTemplate:
 class ObjectKind:
     """A kind of object. `group` is its API group, empty for the core.
 
-    `succeeded` and `failed` are the conditions that its status ends with; empty where it has none,
-    as a Deployment's program has no end of its own. `suspend` is the spec that makes it release its
-    pods. `set_values` are paths and values without which reports would be lost; those of
-    `replaced_values` are set only where the object has another one, those of `least_values` where
-    it has a smaller one. `updates`: a change of the pod template makes new pods, so that an object
-    that runs can be changed. `own_command` is the annotation by which the operator leaves a
-    container's command as it is. `outlived`: its pods run on when it has ended, and the fetch ends
-    what they record.
+    `success_condition` and `failure_condition` are the conditions that its status ends with; empty
+    where it has none, as a Deployment's program has no end of its own. `suspend` is the spec that
+    makes it release its pods. `set_values` are paths and values without which reports would be
+    lost; those of `replaced_values` are set only where the object has another one, those of
+    `least_values` where it has a smaller one. `updates`: a change of the pod template makes new
+    pods, so that an object that runs can be changed. `own_command` is the annotation by which the
+    operator leaves a container's command as it is. `is_outlived`: its pods run on when it has
+    ended, and the fetch ends what they record.
     """
 
     kind: str
     group: str
     templates: tuple[PodTemplate, ...]
-    succeeded: str = "Succeeded"
-    failed: str = "Failed"
+    success_condition: str = "Succeeded"
+    failure_condition: str = "Failed"
     suspend: Mapping[str, object] | None = None
     set_values: tuple[tuple[str, str], ...] = ()
     replaced_values: tuple[tuple[str, str | bool | int], ...] = ()
     least_values: tuple[tuple[str, int], ...] = ()
     updates: bool = False
     own_command: str = ""
-    outlived: bool = False
+    is_outlived: bool = False
 
     @property
     def handle(self) -> str:
@@ -93,14 +93,14 @@ def _make_ray_templates(cluster: str) -> tuple[PodTemplate, ...]:
         PodTemplate(
             path=f"{cluster}.headGroupSpec.template",
             container="ray-head",
-            numbered=False,
+            is_numbered=False,
             start=_RAY_START,
         ),
         PodTemplate(
             path=f"{groups}.template",
             counts=(f"{groups}.replicas",),
             container="ray-worker",
-            numbered=False,
+            is_numbered=False,
             start=_RAY_START,
         ),
     )
@@ -111,30 +111,32 @@ ROWS: tuple[ObjectKind, ...] = (
         kind="Pod",
         group="",
         templates=(PodTemplate(path=""),),
-        succeeded="",
-        failed="",
+        success_condition="",
+        failure_condition="",
     ),
     ObjectKind(
         kind="Job",
         group="batch",
         templates=(PodTemplate(path="spec.template", counts=("spec.completions",)),),
-        succeeded="Complete",
+        success_condition="Complete",
         suspend={"suspend": True},
     ),
     ObjectKind(
         kind="Deployment",
         group="apps",
-        templates=(PodTemplate(path="spec.template", counts=("spec.replicas",), numbered=False),),
-        succeeded="",
-        failed="",
+        templates=(
+            PodTemplate(path="spec.template", counts=("spec.replicas",), is_numbered=False),
+        ),
+        success_condition="",
+        failure_condition="",
         updates=True,
     ),
     ObjectKind(
         kind="StatefulSet",
         group="apps",
         templates=(PodTemplate(path="spec.template", counts=("spec.replicas",)),),
-        succeeded="",
-        failed="",
+        success_condition="",
+        failure_condition="",
         updates=True,
     ),
     ObjectKind(
@@ -144,10 +146,10 @@ ROWS: tuple[ObjectKind, ...] = (
             PodTemplate(
                 path=f"{_SETS}.template.spec.template",
                 counts=(f"{_SETS}.replicas", f"{_SETS}.template.spec.completions"),
-                numbered=False,
+                is_numbered=False,
             ),
         ),
-        succeeded="Completed",
+        success_condition="Completed",
         suspend={"suspend": True},
     ),
     ObjectKind(
@@ -174,7 +176,7 @@ ROWS: tuple[ObjectKind, ...] = (
                 patches="spec.runtimePatches",
             ),
         ),
-        succeeded="Complete",
+        success_condition="Complete",
         suspend={"suspend": True},
     ),
     ObjectKind(
@@ -204,38 +206,38 @@ ROWS: tuple[ObjectKind, ...] = (
                 leader="spec.leaderWorkerTemplate.leaderTemplate",
             ),
         ),
-        succeeded="",
-        failed="",
+        success_condition="",
+        failure_condition="",
         updates=True,
     ),
     ObjectKind(
         kind="RayCluster",
         group="ray.io",
         templates=_make_ray_templates("spec"),
-        succeeded="",
-        failed="",
+        success_condition="",
+        failure_condition="",
         own_command=_OWN_COMMAND,
     ),
     ObjectKind(
         kind="RayService",
         group="ray.io",
         templates=_make_ray_templates("spec.rayClusterConfig"),
-        succeeded="",
-        failed="",
+        success_condition="",
+        failure_condition="",
         own_command=_OWN_COMMAND,
     ),
     ObjectKind(
         kind="RayJob",
         group="ray.io",
         templates=_make_ray_templates("spec.rayClusterSpec"),
-        succeeded="Complete",
+        success_condition="Complete",
         suspend={"suspend": True},
         replaced_values=(
             ("spec.shutdownAfterJobFinishes", False),
             ("spec.ttlSecondsAfterFinished", 0),
         ),
         own_command=_OWN_COMMAND,
-        outlived=True,
+        is_outlived=True,
     ),
 )
 

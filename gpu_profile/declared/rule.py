@@ -28,10 +28,10 @@ class Facts:
 
 @dataclass(frozen=True, kw_only=True)
 class Rule:
-    """A rule. `broken` returns what is wrong with the facts, or "" if the rule holds."""
+    """A rule. `find_fault` returns what is wrong with the facts, or "" if the rule holds."""
 
     name: str
-    broken: Callable[[Facts], str]
+    find_fault: Callable[[Facts], str]
     reason: str
     source: str
     hint: str

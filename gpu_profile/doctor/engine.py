@@ -14,23 +14,23 @@ def check_engine(engine: Engine) -> tuple[Check, ...]:
         Check(
             name="docker client",
             ok=bool(engine.client),
-            found=engine.client,
+            result=engine.client,
             advice=fix,
-            required=True,
+            is_required=True,
         ),
         Check(
             name="docker engine",
             ok=is_recent(engine.server),
-            found=_describe_engine(engine),
+            result=_describe_engine(engine),
             advice=_choose_advice(engine) or fix,
-            required=True,
+            is_required=True,
         ),
         Check(
             name="docker buildx",
             ok=bool(engine.buildx),
-            found=engine.buildx,
+            result=engine.buildx,
             advice=fix,
-            required=True,
+            is_required=True,
         ),
         *_check_machine(engine),
     )
@@ -43,14 +43,14 @@ def _check_machine(engine: Engine) -> Iterator[Check]:
         yield Check(
             name="docker disk space",
             ok=space >= 15,
-            found=f"{space:.0f} GiB free in {engine.root}",
+            result=f"{space:.0f} GiB free in {engine.root}",
             advice="An image takes 3 to 15 GiB: `docker system prune` makes room",
         )
     if engine.server:
         yield Check(
             name="docker GPUs",
             ok=engine.has_gpus,
-            found="nvidia runtime" if engine.has_gpus else "no nvidia runtime: jobs run on CPUs",
+            result="nvidia runtime" if engine.has_gpus else "no nvidia runtime: jobs run on CPUs",
             advice="For GPUs install the NVIDIA driver and the NVIDIA Container Toolkit",
         )
 
@@ -85,5 +85,5 @@ def _choose_advice(engine: Engine) -> str:
 def require_engine(engine: Engine) -> None:
     """Raise ToolError, with the advice, for the first thing that a build needs and lacks."""
     for check in check_engine(engine):
-        if check.required and not check.ok:
-            raise ToolError(f"{check.name}: {check.found or 'not there'}", check.advice)
+        if check.is_required and not check.ok:
+            raise ToolError(f"{check.name}: {check.result or 'not there'}", check.advice)

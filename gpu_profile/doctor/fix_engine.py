@@ -89,7 +89,7 @@ def run_fix(commands: tuple[Command, ...]) -> Steps[None]:
     for command in commands:
         result = yield command
         if result.returncode:
-            raise ToolError(f"`{command}` failed: {result.said}", "Run it as root to see more")
+            raise ToolError(f"`{command}` failed: {result.last_line}", "Run it as root to see more")
 
 
 def plan_install(machine: Distribution) -> tuple[Command, ...]:

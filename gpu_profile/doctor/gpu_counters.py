@@ -44,5 +44,7 @@ def _get_sudo(root: bool) -> tuple[str, ...]:
 def _run_change(change: Command, place: RemoteHost, doing: str) -> Steps[None]:
     result: Result = yield change
     if result.returncode:
-        hint = "Run it as root there: sudo asks for a password" if "sudo" in result.said else ""
-        raise ToolError(f"{doing}: {result.said}", place.hint(result) or hint)
+        hint = (
+            "Run it as root there: sudo asks for a password" if "sudo" in result.last_line else ""
+        )
+        raise ToolError(f"{doing}: {result.last_line}", place.hint(result) or hint)

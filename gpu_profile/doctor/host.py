@@ -44,14 +44,14 @@ def list_lacking(facts: Facts) -> Mapping[str, str]:
     """Return which of `sampling` and `gpu-metrics` this machine does not allow, and why."""
     checks_by_name = {"sampling": _check_sampling(facts), "gpu-metrics": _check_counters(facts)}
     return {
-        name: f"{check.found}. {check.advice}"
+        name: f"{check.result}. {check.advice}"
         for name, check in checks_by_name.items()
         if not check.ok
     }
 
 
 def _make_check(name: str, ok: bool, observation: str, advice: str = "") -> Check:
-    return Check(name=name, ok=ok, found=observation, advice=advice)
+    return Check(name=name, ok=ok, result=observation, advice=advice)
 
 
 def _check_gpu(facts: Facts) -> Check:

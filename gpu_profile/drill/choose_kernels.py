@@ -32,13 +32,13 @@ may have sums of 1,024 and of 4,096 parts."""
 class Kernel:
     """A kernel that costs time, by its name, its launch configuration and its place.
 
-    `short` is the function's name, `times` how often a step launches it, `total_ns` their time,
-    `ns` that of the launch that is measured, the `place`th (from 1) of these names in the step,
-    and `offset` its number among the launches that ncu measures.
+    `short_name` is the function's name, `times` how often a step launches it, `total_ns` their
+    time, `ns` that of the launch that is measured, the `place`th (from 1) of these names in the
+    step, and `offset` its number among the launches that ncu measures.
     """
 
     name: str
-    short: str
+    short_name: str
     grid: tuple[int, int, int]
     block: tuple[int, int, int]
     times: int
@@ -53,7 +53,7 @@ class DrillPlan:
     """What ncu is to measure: `count` launches of the kernels' names, after `skip` of them.
 
     `step` is the step's number from 0, or -1 where the program has none; `step_ns` is its time in
-    compute kernels. `far` are the names of kernels that are launched too far from the others.
+    compute kernels. `far_names` are the names of kernels that are launched too far from the others.
     """
 
     rank: int
@@ -64,21 +64,21 @@ class DrillPlan:
     kernels: tuple[Kernel, ...]
     skip: int
     count: int
-    far: tuple[str, ...] = ()
+    far_names: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
 class _Launches:
     """The compute kernels of a rank in the order of their launch."""
 
-    launched: IntArray
+    launch_starts: IntArray
     duration: IntArray
-    short: IntArray
+    short_names: IntArray
     full: IntArray
     shape: IntArray
 
     def within(self, first: int, end: int) -> IntArray:
-        return np.flatnonzero((self.launched >= first) & (self.launched < end))
+        return np.flatnonzero((self.launch_starts >= first) & (self.launch_starts < end))
 
 
 def plan_drill(top: int) -> Analysis:
@@ -103,7 +103,7 @@ def _plan_rank(activity: Activity, database: Database, top: int, devices: int) -
     if not len(rows):
         return None
     groups = _group_launches(launches, rows)[:top]
-    chosen = np.isin(launches.short, launches.short[[group[0] for group in groups]])
+    chosen = np.isin(launches.short_names, launches.short_names[[group[0] for group in groups]])
     picks = _pick_launches(launches, chosen, groups)
     near = [row for row in picks if abs(_count(chosen, picks[0], row)) < MOST_LAUNCHES]
     begin, last = min(near), max(near)
@@ -123,7 +123,9 @@ def _plan_rank(activity: Activity, database: Database, top: int, devices: int) -
         ),
         skip=before,
         count=_count(chosen, begin, last) + 1,
-        far=tuple(activity.names[int(launches.full[row])] for row in picks if row not in near),
+        far_names=tuple(
+            activity.names[int(launches.full[row])] for row in picks if row not in near
+        ),
     )
 
 
@@ -131,11 +133,11 @@ def _list_launches(activity: Activity, database: Database) -> _Launches:
     """Return the compute kernels that ncu sees one by one: not those in graphs traced whole."""
     ops = activity.ops
     rows = np.flatnonzero((ops.kind == COMPUTE) & (ops.name >= 0))
-    rows = rows[np.lexsort((ops.start[rows], activity.launched[rows]))]
+    rows = rows[np.lexsort((ops.start[rows], activity.launch_starts[rows]))]
     return _Launches(
-        launched=activity.launched[rows],
+        launch_starts=activity.launch_starts[rows],
         duration=ops.duration[rows],
-        short=ops.name[rows],
+        short_names=ops.name[rows],
         full=ops.full_name[rows],
         shape=_load_shapes(activity, database, rows),
     )
@@ -174,7 +176,7 @@ def _choose_step(activity: Activity) -> tuple[int, int, int]:
 def _find_first_of_steps(activity: Activity, launches: _Launches) -> int:
     """Return the row of the first launch in the first step."""
     begin = find_steps(activity).host_start[0]
-    return int(np.searchsorted(launches.launched, begin))
+    return int(np.searchsorted(launches.launch_starts, begin))
 
 
 def _group_launches(launches: _Launches, rows: IntArray) -> list[IntArray]:
@@ -224,7 +226,7 @@ def _describe_kernel(
     shape = tuple(launches.shape[row].tolist())
     return Kernel(
         name=activity.names[int(launches.full[row])],
-        short=activity.names[int(launches.short[row])],
+        short_name=activity.names[int(launches.short_names[row])],
         grid=shape[:3],
         block=shape[3:],
         times=len(group),

@@ -49,7 +49,7 @@ def _match(kernel: Kernel, launches: Sequence[Launch]) -> Launch | None:
 
 def _is_like(kernel: Kernel, launch: Launch) -> bool:
     has_shape = launch.grid == kernel.grid and launch.block == kernel.block
-    return kernel.short in launch.name and (has_shape or not any(kernel.block))
+    return kernel.short_name in launch.name and (has_shape or not any(kernel.block))
 
 
 def make_table(plan: DrillPlan, drilled: Sequence[Drilled]) -> Table:
@@ -86,7 +86,7 @@ def tell_drilled(plan: DrillPlan, drilled: Sequence[Drilled]) -> Iterator[str]:
         for advice in launch.advice[:_LINES_OF_ADVICE]:
             speedup = f" (up to {advice.speedup:.0f} %)" if advice.speedup else ""
             yield f"   ncu{speedup}: {_shorten_text(advice.text)}"
-    for name in plan.far:
+    for name in plan.far_names:
         yield f"not measured, too far from the others: {shorten_name(name, _NAME_WIDTH)}"
 
 

@@ -14,7 +14,7 @@ def list_ncu_options(plan: DrillPlan) -> tuple[str, ...]:
     Clocks stay as the program has them: a kernel at base clock would be another one. `--kill`
     ends the program after the last launch that is measured.
     """
-    shorts = sorted({kernel.short for kernel in plan.kernels})
+    shorts = sorted({kernel.short_name for kernel in plan.kernels})
     device = (f"--devices={plan.device}",) if plan.devices > 1 else ()
     return (
         "--clock-control=none",

@@ -39,7 +39,7 @@ def bring_directory(
         yield from _copy_directory(place, agent, image, directory)
         checked = yield check
         if checked.returncode:
-            what = f"nsys cannot be carried to {place.host or 'this machine'}: {checked.said}"
+            what = f"nsys cannot be carried to {place.host or 'this machine'}: {checked.last_line}"
             raise ToolError(what, _HINT)
     return Carrier(
         source=directory, digest=facts["digest"], glibc=facts["glibc"], directory=directory

@@ -138,4 +138,4 @@ def _describe_fault(result: Result, carrier: Carrier) -> str:
         return "it has no glibc (Alpine has musl)"
     if result.returncode != 3 and "GLIBC_" in text:
         return f"its glibc is older than {carrier.glibc}"
-    return result.said
+    return result.last_line

@@ -22,12 +22,14 @@ def read_compose_file(file: Path, *, with_profiles: bool) -> Steps[Mapping[str, 
     """
     version = yield make_command(ENGINE, "compose", "version", "--short")
     if version.returncode:
-        raise ToolError(f"there is no docker compose here: {version.said}", _INSTALL)
+        raise ToolError(f"there is no docker compose here: {version.last_line}", _INSTALL)
     profiles = ["--profile=*"] if with_profiles else []
     words = ("compose", f"--file={file}", *profiles, "config", "--format=json")
     config = yield make_command(ENGINE, *words)
     if config.returncode:
-        raise SettingsError(f"docker compose refuses {file.name}: {config.said}", "Mend the file")
+        raise SettingsError(
+            f"docker compose refuses {file.name}: {config.last_line}", "Mend the file"
+        )
     facts: Mapping[str, Any] = json.loads(config.stdout or "{}")
     return facts
 

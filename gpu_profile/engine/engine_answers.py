@@ -85,7 +85,7 @@ def make_engine_error(result: Result, doing: str) -> GpuProfileError:
 def extract_reason(result: Result) -> str:
     """Return the engine's message without the advice at its end (`See 'docker run --help'`)."""
     lines = [line for line in result.stderr.splitlines() if line.strip() and "--help" not in line]
-    return lines[-1].removeprefix("docker: ") if lines else result.said
+    return lines[-1].removeprefix("docker: ") if lines else result.last_line
 
 
 def check_engine_result(result: Result, doing: str) -> Result:

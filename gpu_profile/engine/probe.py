@@ -78,7 +78,7 @@ def probe_engine() -> Steps[Engine]:
         runtimes=tuple(sorted(info.get("Runtimes") or {})),
         root=root,
         free_gib=_parse_free_gib(space) if root else None,
-        problem="" if server else version.said,
+        problem="" if server else version.last_line,
         endpoint=endpoint.stdout.strip() if endpoint.returncode == 0 else "",
         rootless="name=rootless" in (info.get("SecurityOptions") or []),
         rootless_socket=rootless.stdout.strip(),

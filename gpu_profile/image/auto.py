@@ -28,14 +28,14 @@ _WHY_BASE = "NVIDIA's registry where it answers, otherwise made from this machin
 
 @dataclass(frozen=True, kw_only=True)
 class Decided:
-    """Settings without `auto`. `made` holds the decisions, `notes` one line on each.
+    """Settings without `auto`. `decisions` holds the decisions, `notes` one line on each.
 
     `base_digest` identifies the base image; it is empty if only its registry knows it.
     `base_recipe` describes the embedded base that still has to be made.
     """
 
     settings: Settings
-    made: Mapping[str, str]
+    decisions: Mapping[str, str]
     notes: tuple[str, ...] = ()
     base_digest: str = ""
     base_recipe: Recipe | None = None
@@ -63,7 +63,7 @@ def decide_settings(settings: Settings, *, anew: bool = False) -> Steps[Decided]
         decisions |= {"BASE_IMAGE": base} if "BASE_IMAGE" in decisions else {}
     return Decided(
         settings=_apply_decisions(settings, decisions, base),
-        made=decisions,
+        decisions=decisions,
         notes=tuple(
             _format_note(name, decisions[name], kept=name in recorded_values)
             for name in sorted(decisions)

@@ -115,7 +115,7 @@ def make_build_command(decided: Decided, downloads: Downloads, options: BuildxOp
 
 
 def _make_labels(decided: Decided, inputs: str) -> dict[str, str]:
-    decisions = json.dumps(decided.made, sort_keys=True) if decided.made else ""
+    decisions = json.dumps(decided.decisions, sort_keys=True) if decided.decisions else ""
     labels = {INPUTS: inputs, BASE: decided.base_digest, DECIDED: decisions}
     return {name: value for name, value in labels.items() if value}
 

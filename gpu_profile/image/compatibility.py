@@ -55,21 +55,21 @@ def _arch_removed_from_cuda(facts: Facts) -> str:
 _BASE_RULES = (
     Rule(
         name="CUDA and old GPUs",
-        broken=_arch_too_old_for_cuda,
+        find_fault=_arch_too_old_for_cuda,
         reason="CUDA 13 dropped Maxwell, Pascal and Volta",
         source=_CUDA_NOTES,
         hint="Take a BASE_IMAGE with CUDA 12, or leave it out of CUDA_ARCHS",
     ),
     Rule(
         name="CUDA and new GPUs",
-        broken=_arch_too_new_for_cuda,
+        find_fault=_arch_too_new_for_cuda,
         reason="nvcc compiles only for what it knows",
         source=_CUDA_NOTES,
         hint="Take a newer BASE_IMAGE, or leave it out of CUDA_ARCHS: PTX serves newer GPUs",
     ),
     Rule(
         name="CUDA 13's new names",
-        broken=_arch_removed_from_cuda,
+        find_fault=_arch_removed_from_cuda,
         reason="compute capability 10.1 was renamed",
         source=_CUDA_NOTES,
         hint="Write 110 in CUDA_ARCHS",
@@ -112,7 +112,7 @@ def collect_facts(settings: Settings, *, manifest: str = "") -> Facts:
 
 def list_broken(image_facts: Facts) -> tuple[tuple[Rule, str], ...]:
     """Return every rule that these facts break, with what is wrong."""
-    messages = ((rule, rule.broken(image_facts)) for rule in RULES)
+    messages = ((rule, rule.find_fault(image_facts)) for rule in RULES)
     return tuple((rule, what) for rule, what in messages if what)
 
 

@@ -178,7 +178,7 @@ def _format_merge(chosen: tuple[Component, ...], variables: tuple[str, ...]) -> 
     versions = [
         version
         for component in COMPONENTS
-        for version in component.installed
+        for version in component.installed_versions
         if component in chosen or version.in_bases
     ]
     lines = [(f"--version={version.name}={version.command}",) for version in versions]

@@ -136,7 +136,7 @@ def check_age(now: datetime, image_name: str) -> Steps[tuple[Check, ...]]:
             Check(
                 name="security updates",
                 ok=False,
-                found=f"{name}, which {image_name} is built on, is not here any more",
+                result=f"{name}, which {image_name} is built on, is not here any more",
                 advice=_RENEW,
             ),
         )
@@ -149,7 +149,7 @@ def check_age(now: datetime, image_name: str) -> Steps[tuple[Check, ...]]:
         Check(
             name="security updates",
             ok=days <= _OLDEST_DAYS and has_security,
-            found=f"embedded base, {days} days old, "
+            result=f"embedded base, {days} days old, "
             + (suites if has_security else "without a security suite"),
             advice=_RENEW,
         ),
@@ -222,7 +222,7 @@ def _list_commands(chosen: Recipe, directory: PurePosixPath) -> tuple[Command, .
 
 def _explain_failure(failed: Result) -> BuildError:
     reason = next(
-        (line for line in failed.stderr.splitlines() if line.startswith("E: ")), failed.said
+        (line for line in failed.stderr.splitlines() if line.startswith("E: ")), failed.last_line
     )
     return BuildError(
         f"The embedded base was not made: {reason}",

@@ -43,7 +43,7 @@ def save_layout(base: str, layout: Path) -> Steps[None]:
         done = yield step
         if done.returncode:
             raise ToolError(
-                f"{base} cannot be handed to this builder: `{step}`: {done.said}",
+                f"{base} cannot be handed to this builder: `{step}`: {done.last_line}",
                 "Docker Engine 25 or newer saves images as it needs them. Set BASE_IMAGE to an"
                 " image of a registry, or use the engine's own: `docker buildx use default`",
             )

@@ -28,7 +28,7 @@ def measure_size(image: str) -> Steps[tuple[Table, Table]]:
     """
     history = yield history_command(image)
     if history.returncode:
-        raise ToolError(f"{image} is not here: {history.said}", "`invoke build` makes it")
+        raise ToolError(f"{image} is not here: {history.last_line}", "`invoke build` makes it")
     label = yield make_command(
         *(ENGINE, "image", "inspect", "--format"),
         *(f'{{{{index .Config.Labels "{LAYERS}"}}}}', image),

@@ -110,7 +110,9 @@ def _make_helm_command(cluster: KubernetesCluster, *words: str, stdin: str = "")
 
 def _check_result(result: Result, doing: str) -> Result:
     if result.returncode:
-        raise ToolError(f"{doing}: {result.said}", "`helm status` and the pods' events say more")
+        raise ToolError(
+            f"{doing}: {result.last_line}", "`helm status` and the pods' events say more"
+        )
     return result
 
 
@@ -188,10 +190,10 @@ def check_injector(cluster: KubernetesCluster, kind: Generation) -> Steps[tuple[
     pods = yield cluster.kubectl("get", "pods", "-A", f"--selector={label}", "--output=name")
     install_it = f"`invoke k8s.injector install --generation {kind.name}`"
     return (
-        Check(name=kind.release, ok=release == "deployed", found=release, advice=install_it),
-        Check(name="webhook", ok=bool(ours), found=", ".join(ours), advice=install_it),
-        Check(name="namespaces", ok=True, found=_list_names(spaces)),
-        Check(name="pods", ok=True, found=_list_names(pods)),
+        Check(name=kind.release, ok=release == "deployed", result=release, advice=install_it),
+        Check(name="webhook", ok=bool(ours), result=", ".join(ours), advice=install_it),
+        Check(name="namespaces", ok=True, result=_list_names(spaces)),
+        Check(name="pods", ok=True, result=_list_names(pods)),
     )
 
 

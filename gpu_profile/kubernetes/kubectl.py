@@ -169,7 +169,7 @@ def quote_literal(words: tuple[str, ...]) -> list[str]:
 
 def strip_address(result: Result) -> str:
     """Return kubectl's last line without the URL of its request, which holds a whole script."""
-    return re.sub(r'(Get|Post) "https?://[^"]*": ', "", result.said)
+    return re.sub(r'(Get|Post) "https?://[^"]*": ', "", result.last_line)
 
 
 def make_kubectl_error(result: Result, doing: str) -> GpuProfileError:

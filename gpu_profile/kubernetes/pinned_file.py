@@ -45,7 +45,7 @@ def _fetch_pinned(url: str, sha256: str, folder: PurePosixPath) -> Steps[PurePos
     download_result = yield make_command(*curl, "--output", str(file), url)
     if download_result.returncode:
         raise ToolError(
-            f"{url} cannot be read: {download_result.said}", "Name a mirror or a local copy"
+            f"{url} cannot be read: {download_result.last_line}", "Name a mirror or a local copy"
         )
     checked = yield Command(argv=("sha256sum", "--check", "--status"), stdin=f"{sha256}  {file}\n")
     if checked.returncode:

@@ -99,7 +99,7 @@ class SshLauncher(OneHost):
         place, _ = self._at(job_id)
         result = yield self._call_job(job_id, "status")
         if place.away(result):
-            return JobStatus(state=JobState.UNKNOWN, reason=f"{place.host}: {result.said}")
+            return JobStatus(state=JobState.UNKNOWN, reason=f"{place.host}: {result.last_line}")
         place.reached(result, f"asking {place.host}")
         return job_directory.parse_status(result)
 

@@ -112,10 +112,10 @@ class UserObject(KubernetesObject):
             label=OBJECT_LABEL,
             leader="",
             suspend=self.row.suspend or {},
-            succeeded=self.row.succeeded or _NEVER,
-            failed=self.row.failed or _NEVER,
+            success_condition=self.row.success_condition or _NEVER,
+            failure_condition=self.row.failure_condition or _NEVER,
             holds=True,
-            outlived=self.row.outlived,
+            is_outlived=self.row.is_outlived,
         )
 
     def gpus(self) -> Steps[int | None]:
@@ -248,7 +248,7 @@ class UserObject(KubernetesObject):
         return replace(self, manifest=manifest, replaces=True)
 
     def fetch(self, job_id: str, to: Path) -> Steps[None]:
-        if self.row.outlived:
+        if self.row.is_outlived:
             yield from end_pods(self.cluster, self.kind, job_id, self.stop_script())
         yield from super().fetch(job_id, to)
         yield from number_reports(to)

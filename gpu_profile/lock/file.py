@@ -174,7 +174,7 @@ def _resolve_base(
 
 
 def _list_sources(component: Component, values: Values) -> list[PinSource]:
-    return [source for source in component.sources if source.when(values)]
+    return [source for source in component.sources if source.is_needed(values)]
 
 
 def apply_lock(settings: Settings, lock: Lock, architecture: str = "") -> Settings:

@@ -13,7 +13,7 @@ PATH = PurePosixPath("/etc/gpu-profile/manifest.json")
 _INSTALLED = {
     version.setting: version.name
     for component in COMPONENTS
-    for version in component.installed
+    for version in component.installed_versions
     if version.setting
 }
 """The name in the image's manifest for each setting with a version: NSYS_VERSION is nsys."""

@@ -69,7 +69,7 @@ def _find_kind(document: Document, template: str) -> ObjectKind | None:
     if template and any(_has_pod(value) for _, value in find_values(document, template)):
         words = f"{number}.{group}".rstrip(".")
         return OtherKind(
-            kind=kind, group=words, templates=(PodTemplate(path=template, counted=False),)
+            kind=kind, group=words, templates=(PodTemplate(path=template, is_counted=False),)
         )
     return next((row for row in ROWS if (row.kind, row.group) == (kind, group)), None)
 

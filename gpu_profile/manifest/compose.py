@@ -107,7 +107,7 @@ class ComposeService:
             "labels": {label: job.name},
             "stop_grace_period": f"{FINALISE_S}s",
         }
-        if plan.privileged:
+        if plan.needs_privileges:
             service["cap_add"] = ["SYS_ADMIN"]
         if self.facts.get("read_only") and not self._has_temporary():
             service["tmpfs"] = ["/tmp"]

@@ -50,10 +50,10 @@ class Container:
     def describe(self) -> str:
         """Return one line: `container pytorch of 2 pods (Worker): one report a rank, …`."""
         pods = "1 pod" if self.pods == 1 else f"{self.pods} pods"
-        pods = pods if self.template.counted else "each pod"
+        pods = pods if self.template.is_counted else "each pod"
         pods += f" ({self.role})" if self.role else ""
         work = self.starter.says if self.is_wrapped else "keeps the reports of the ranks in it"
-        if self.pods > 1 and not self.template.numbered and self.starter is Starter.CONTAINER:
+        if self.pods > 1 and not self.template.is_numbered and self.starter is Starter.CONTAINER:
             work += "; its pods have no ranks, and are numbered in the order of their names"
         return f"container {self.name} of {pods}: {work}"
 

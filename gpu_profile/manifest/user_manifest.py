@@ -114,7 +114,7 @@ class UserManifest:
     def edit(self, edit: Edit) -> EditedManifest:
         """Return the manifest before and after the edit. Raises SettingsError without a command."""
         self._require_commands()
-        if edit.plan.privileged:
+        if edit.plan.needs_privileges:
             self._require_rights()
         if edit.place.takes_root:
             self._require_root(edit.place.host_path)

@@ -23,17 +23,17 @@ class Floor:
     platform: str
     nodes: int
     size: int
-    measured: float
+    measured_gbs: float
     source: str
     collective: str = "all_reduce"
 
     @property
     def busbw(self) -> float:
-        return round(_SHARE * self.measured, 2)
+        return round(_SHARE * self.measured_gbs, 2)
 
 
 def _make_floor(platform: str, nodes: int, size: int, measured: float, source: str) -> Floor:
-    return Floor(platform=platform, nodes=nodes, size=size, measured=measured, source=source)
+    return Floor(platform=platform, nodes=nodes, size=size, measured_gbs=measured, source=source)
 
 
 FLOORS: tuple[Floor, ...] = (

@@ -14,5 +14,5 @@ def ask_command(question: Command, hint: str = _DOCTOR) -> Steps[str]:
 def read_answer(result: Result, hint: str = _DOCTOR) -> str:
     """Return the standard output. Raises ToolError if the command failed."""
     if result.returncode:
-        raise ToolError(f"asking nsys for its options: {result.said}", hint)
+        raise ToolError(f"asking nsys for its options: {result.last_line}", hint)
     return result.stdout

@@ -92,7 +92,7 @@ def make_trace_file(words: Iterable[str], attributes: Attributes, *, python: str
     request = json.dumps([[target.module, target.function] for target in targets])
     done = yield Command(argv=(python, "-c", _CHECK), stdin=request)
     if done.returncode:
-        raise ToolError(f"{python} cannot look for the functions: {done.said}", _PYTHON)
+        raise ToolError(f"{python} cannot look for the functions: {done.last_line}", _PYTHON)
     for target, answer in zip(targets, json.loads(done.stdout.splitlines()[-1]), strict=True):
         if answer:
             raise SettingsError(answer[0], _find_nearest(target, answer[1]))

@@ -24,7 +24,7 @@ def rank_options(
             f"--limit={job.ncu.limit_s:g}",
         )
     if job.profile is None:
-        timed = (quote("--annotate=steps"),) if job.timed else ()
+        timed = (quote("--annotate=steps"),) if job.has_step_times else ()
         return ("--plain", *timed, f"--output={output}")
     ranks = job.profile.ranks
     return (

@@ -24,7 +24,7 @@ class PinSource:
 
     pins: tuple[str, ...]
     resolve: Callable[[Values, Tools], Pins]
-    when: Callable[[Values], bool] = match_always
+    is_needed: Callable[[Values], bool] = match_always
 
 
 def list_unpinned(source: PinSource, values: Values) -> tuple[str, ...]:
@@ -62,7 +62,7 @@ def make_tree_sources(
 
         return PinSource(
             pins=tuple(f"{prefix}_{pin}" for pin in pins),
-            when=is_used,
+            is_needed=is_used,
             resolve=source_tree(prefix),
         )
 

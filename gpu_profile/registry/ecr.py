@@ -111,10 +111,10 @@ def fetch_authorization(registry: Registry) -> Auth | None:
 
 @dataclass(frozen=True, kw_only=True)
 class Repository:
-    """An ECR repository. `created`: this call has created it."""
+    """An ECR repository. `is_new`: this call has created it."""
 
     immutable: bool
-    created: bool = False
+    is_new: bool = False
 
 
 def ensure_repository(
@@ -142,7 +142,7 @@ def ensure_repository(
                 imageTagMutability="IMMUTABLE" if immutable else "MUTABLE",
                 imageScanningConfiguration={"scanOnPush": scan},
             )
-        return Repository(immutable=immutable, created=True)
+        return Repository(immutable=immutable, is_new=True)
 
 
 def tag_digest(registry: Registry, name: str, tag: str) -> str:

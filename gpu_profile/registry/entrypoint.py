@@ -19,7 +19,7 @@ def read_entrypoint(image: str) -> Steps[Entrypoint]:
     answer = yield make_command(ENGINE, "buildx", "imagetools", "inspect", _FORMAT, image)
     hint = "Write its command: into the manifest"
     if answer.returncode:
-        what = f"the command that {image} starts cannot be read: {answer.said}"
+        what = f"the command that {image} starts cannot be read: {answer.last_line}"
         raise SettingsError(what, hint)
     entrypoint = parse_image(json.loads(answer.stdout or "{}"))
     if not entrypoint.entrypoint and not entrypoint.cmd:

@@ -97,7 +97,7 @@ def push_image(
         repository = ecr.ensure_repository(
             where, ref.name, immutable=upload.immutable, scan=upload.scan
         )
-        remote_digest = "" if repository.created else ecr.tag_digest(where, ref.name, ref.tag)
+        remote_digest = "" if repository.is_new else ecr.tag_digest(where, ref.name, ref.tag)
         if remote_digest and (
             upload.named_by_inputs or f"{ref.repository}@{remote_digest}" in local.digests
         ):

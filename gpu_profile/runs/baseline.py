@@ -65,7 +65,7 @@ def list_step_ms(directory: Path) -> list[float]:
     """
     file = find_times_file(directory)
     times = read_times(file) if file else None
-    marked = times.ms[slice(*times.recorded)] if times else ()
+    marked = times.ms[slice(*times.recorded_steps)] if times else ()
     if len(marked) >= _FEWEST:
         return list(marked)
     return step_times_ms(files.read_text(directory / OUTPUT_FILE).splitlines())

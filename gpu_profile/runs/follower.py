@@ -110,7 +110,7 @@ def watch_job(
             status = process.drive(launcher.status(job_id))
             took = time.monotonic() - begin
             absence.check(status)
-            if status.state.finished:
+            if status.state.is_finished:
                 return status
             if status.state is JobState.RUNNING and not following:
                 logs = launcher.logs(job_id, follow=True)

@@ -25,7 +25,7 @@ class OldRuns:
     """
 
     removable: tuple[Path, ...]
-    spared: int = 0
+    spared_count: int = 0
 
 
 def parse_age(text: str) -> timedelta:

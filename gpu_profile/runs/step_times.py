@@ -47,19 +47,19 @@ class Control:
 class StepTimes:
     """Milliseconds of all steps by the program's clock.
 
-    `recorded` is (20, 40) if the report holds steps 20 to 39. `control` is the first step after
-    the end of nsys' work, None where there is none. `unit`: "forward" where these are forwards of a
-    program without an optimizer, of which a step of the report may hold several.
+    `recorded_steps` is (20, 40) if the report holds steps 20 to 39. `control` is the first step
+    after the end of nsys' work, None where there is none. `unit`: "forward" where these are
+    forwards of a program without an optimizer, of which a step of the report may hold several.
     """
 
     ms: tuple[float, ...]
-    recorded: tuple[int, int]
+    recorded_steps: tuple[int, int]
     control: int | None = None
     unit: str = STEP
 
     def excerpt(self) -> tuple[int, tuple[float, ...]]:
         """Return the number and times of the steps around the recording's end, at most 200."""
-        first = max(0, min(len(self.ms), self.recorded[1] + _COUNTED) - _MOST_STEPS)
+        first = max(0, min(len(self.ms), self.recorded_steps[1] + _COUNTED) - _MOST_STEPS)
         return first, self.ms[first : first + _MOST_STEPS]
 
     def steady_ms(self) -> float:
@@ -68,7 +68,7 @@ class StepTimes:
         return find_mean(steady, steady)
 
     def _list_steady(self) -> Sequence[float]:
-        begin, end = self.recorded
+        begin, end = self.recorded_steps
         return leave_out_start(self.ms[:end], begin)
 
     def find_control(self) -> Control | None:
@@ -109,7 +109,7 @@ class StepTimes:
 
     def explain_missing(self) -> str:
         """Return why there is no control although steps were made after the recording; else ""."""
-        more_steps = len(self.ms) - self.recorded[1]
+        more_steps = len(self.ms) - self.recorded_steps[1]
         if more_steps < 1 or self.find_control() is not None:
             return ""
         if self.control is None:
@@ -121,7 +121,7 @@ class StepTimes:
 
     def _find_slow(self, times: Sequence[float]) -> tuple[int, float]:
         """Return the slowest step's number and time; (0, 0) where it is not slow."""
-        begin, end = self.recorded
+        begin, end = self.recorded_steps
         slowest = max(times)
         recorded = max(self.ms[max(begin, _START_STEPS) : end], default=0.0)
         if slowest < _SLOW * statistics.median(times) or slowest < _SLOW * recorded:
@@ -179,4 +179,4 @@ def read_times(path: Path) -> StepTimes | None:
     is_known = 0 <= begin <= end and (control is None or control >= end)
     if not is_known or not all(math.isfinite(ms) and ms >= 0 for ms in step_ms):
         return None
-    return StepTimes(ms=step_ms, recorded=(begin, end), control=control, unit=unit)
+    return StepTimes(ms=step_ms, recorded_steps=(begin, end), control=control, unit=unit)

@@ -34,14 +34,14 @@ _LINE = re.compile(
 class FileUpdate:
     """The new text, the names of settings that were added or changed, and of unknown ones.
 
-    `renewed`: whether lines of the old text have another place or comment.
+    `is_renewed`: whether lines of the old text have another place or comment.
     """
 
     text: str
-    added: tuple[str, ...] = ()
-    changed: tuple[str, ...] = ()
+    added_keys: tuple[str, ...] = ()
+    changed_keys: tuple[str, ...] = ()
     unknown: tuple[str, ...] = ()
-    renewed: bool = False
+    is_renewed: bool = False
 
 
 def update_file(path: Path, values: Mapping[str, str]) -> FileUpdate:
@@ -94,10 +94,10 @@ def update_text(text: str, values: Mapping[str, str], path: Path = Path(".env"))
     lines = list(_join_pieces(pieces, values))
     return FileUpdate(
         newline.join([*lines, ""]),
-        added=tuple(name for name in keys if name not in entries),
-        changed=changed,
+        added_keys=tuple(name for name in keys if name not in entries),
+        changed_keys=changed,
         unknown=tuple(name for name in entries if name not in keys),
-        renewed=not _keeps_lines(text, lines, changed),
+        is_renewed=not _keeps_lines(text, lines, changed),
     )
 
 

@@ -40,7 +40,7 @@ def events(wrapper: Wrapper, table: str) -> int:
     (report,) = wrapper.out.glob("*.nsys-rep")
     output = report.with_suffix(".sqlite")
     done = run_export(export.export_command((str(wrapper.nsys),), report, output))
-    assert done.returncode == 0, done.said
+    assert done.returncode == 0, done.last_line
     with sqlite3.connect(output) as database:
         found = database.execute("SELECT 1 FROM sqlite_master WHERE name = ?", (table,)).fetchone()
         rows = database.execute(f"SELECT count(*) FROM {table}").fetchone()[0] if found else 0

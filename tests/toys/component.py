@@ -20,7 +20,7 @@ COMPONENT = Component(
     number=65,
     name="toy",
     doc="Toy, which plays",
-    enabled=lambda values: bool(values["INSTALL_TOY"]),
+    is_enabled=lambda values: bool(values["INSTALL_TOY"]),
     toggle="INSTALL_TOY",
     keys=(
         make_switch_key("INSTALL_TOY", "the toy", default=False),
@@ -33,13 +33,13 @@ COMPONENT = Component(
     requires=(Requirement(any_of=("INSTALL_MPI",), reason="INSTALL_TOY needs INSTALL_MPI"),),
     env=lambda _: {"TOY_HOME": "/opt/toy"},
     sources=make_tree_sources("TOY"),
-    installed=(
+    installed_versions=(
         InstalledVersion(name="toy", command="cat /opt/toy/version", setting="TOY_VERSION"),
     ),
     rules=(
         Rule(
             name="Toy on Debian 9",
-            broken=_too_old,
+            find_fault=_too_old,
             reason="its library is too new",
             source="example.org/toy",
             hint="Take a BASE_IMAGE of Debian 12",

@@ -39,7 +39,7 @@ class ToyLauncher(LauncherDefaults):
 
     def doctor(self) -> Steps[tuple[Check, ...]]:
         result = yield self._run("echo it runs")
-        return (Check(name="shell", ok=result.returncode == 0, found=result.stdout.strip()),)
+        return (Check(name="shell", ok=result.returncode == 0, result=result.stdout.strip()),)
 
     def gpus(self) -> Steps[int | None]:
         yield from ()

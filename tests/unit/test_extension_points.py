@@ -15,7 +15,7 @@ from tests.project_copy import invoke_copy, run_tests_of_copy
 
 def run(toy_project: Path, *words: str) -> str:
     result = invoke_copy(toy_project, *words)
-    assert result.returncode == 0, result.said
+    assert result.returncode == 0, result.last_line
     return result.stdout
 
 
@@ -84,10 +84,12 @@ def test_the_lock_has_the_checksum_of_a_component(toy_project: Path, archive_url
 def test_a_component_refuses_what_it_does_not_work_with(toy_project: Path) -> None:
     refusal = invoke_copy(toy_project, "render", *make_flags("BASE_IMAGE=debian:9"))
     assert refusal.returncode == 2
-    assert "Toy 1.0 does not run on Debian 9: its library is too new (example.org" in refusal.said
+    assert (
+        "Toy 1.0 does not run on Debian 9: its library is too new (example.org" in refusal.last_line
+    )
     refusal = invoke_copy(toy_project, "render", *make_flags("INSTALL_MPI=false"))
     assert refusal.returncode == 2
-    assert "INSTALL_TOY needs INSTALL_MPI" in refusal.said
+    assert "INSTALL_TOY needs INSTALL_MPI" in refusal.last_line
 
 
 def test_a_table_is_listed(toy_project: Path) -> None:
@@ -129,7 +131,7 @@ def test_pages_are_generated_with_what_was_added(toy_project: Path) -> None:
     renewal = run_tests_of_copy(
         toy_project, "tests/unit/test_readme.py", "-k", "generated_parts", GOLDEN="write"
     )
-    assert renewal.returncode == 0, renewal.said
+    assert renewal.returncode == 0, renewal.last_line
     tables = (toy_project / "docs/reading.md").read_text()
     assert "| `toy_sum` | GPU operations of each rank, counted |" in tables
     settings = (toy_project / "docs/settings.md").read_text()

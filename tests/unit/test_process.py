@@ -50,7 +50,7 @@ def test_a_result_holds_both_outputs_and_the_code(fake_tool: FakeTool) -> None:
     fake_tool("tool", "cat; echo lost >&2; exit 3")
     result = process.run(make_command("tool", stdin="given"))
     assert result == Result(returncode=3, stdout="given", stderr="lost\n")
-    assert result.said == "lost"
+    assert result.last_line == "lost"
 
 
 def test_a_missing_program_is_a_line(monkeypatch: pytest.MonkeyPatch) -> None:

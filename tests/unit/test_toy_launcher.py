@@ -103,7 +103,7 @@ def test_what_it_cannot_do_is_refused_in_one_line(
     project: Path, words: tuple[str, ...], line: str
 ) -> None:
     refused = run(project, *words)
-    assert refused.returncode == 2, refused.said
+    assert refused.returncode == 2, refused.last_line
     assert line in refused.stderr
     assert refused.stderr.count("\n") == 1
 

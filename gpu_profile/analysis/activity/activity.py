@@ -196,7 +196,7 @@ class Activity:
     """(end of a window, start of the next one) of joined windows: nothing was recorded between."""
 
     @cached_property
-    def launched(self) -> Ends:
+    def launch_starts(self) -> Ends:
         """The start of the call that launched each operation (ns); the operation's own start
         without one.
         """
@@ -218,7 +218,7 @@ class Activity:
         """The operations launched from `begin` on and before `end`, in parts."""
         found = [np.empty(0, np.int64)]
         for first in range(0, len(self.ops.start), PART):
-            launched = self.launched[first : first + PART]
+            launched = self.launch_starts[first : first + PART]
             found.append(first + np.flatnonzero((launched >= begin) & (launched < end)))
         return np.concatenate(found)
 
@@ -236,7 +236,7 @@ class Activity:
     @cached_property
     def launchers(self) -> list[int]:
         """The globalTids of the threads that launch operations, ascending."""
-        numbers = list_distinct(self.calls.thread[self.asked])
+        numbers = list_distinct(self.calls.thread[self.launches_op])
         return [int(self.calls.threads[number]) for number in numbers]
 
     @cached_property
@@ -245,7 +245,7 @@ class Activity:
         return [self.calls.number_of(thread) for thread in self.launchers]
 
     @cached_property
-    def asked(self) -> NDArray[np.bool_]:
+    def launches_op(self) -> NDArray[np.bool_]:
         """A mask of the calls that launched an operation."""
         has_operation = np.zeros(len(self.calls.start) + 1, bool)
         has_operation[self.ops.call] = True  # NO_CALL (-1) writes the extra last cell
@@ -262,6 +262,8 @@ def find_owners(activity: Activity, ranges: Ranges) -> IntArray:
     known = activity.known_owners
     if ranges not in known:
         known[ranges] = find_innermost(
-            ranges, activity.launcher_of(np.arange(len(activity.ops.call))), activity.launched[:]
+            ranges,
+            activity.launcher_of(np.arange(len(activity.ops.call))),
+            activity.launch_starts[:],
         )
     return known[ranges]

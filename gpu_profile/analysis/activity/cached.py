@@ -30,7 +30,7 @@ def activities_of(database: Database, scope: Scope) -> tuple[Activity, ...]:
     The result is read once for each numbering of the ranks. It is empty for a later window,
     because that window is read together with the first one.
     """
-    if scope.joined:
+    if scope.is_joined:
         return ()
     places = tuple(window.place for window in scope.later)
     cache, key = _get_split_cache(database), (*sorted(scope.ranks.items()), *places)
@@ -58,7 +58,7 @@ def host_ranges_of(database: Database, scope: Scope) -> Iterator[tuple[int, Rang
     """The rank and the closed NVTX ranges of each process that has any, for reports without GPU
     work.
     """
-    if scope.joined:
+    if scope.is_joined:
         return
     threads, number = database.load(NVTX, "globalTid", sort=False)["globalTid"], 0
     for process in list_distinct(process_of(threads)):

@@ -48,11 +48,11 @@ MOST_QUEUED = 2 * QUEUE_DEPTH
 class Health:
     """Counts and times (ns) of one rank. `span` is from its first GPU operation to its last.
 
-    `orphans`: operations without the call that launched them. `unseen`: launches before the last
-    operation whose kernel was not recorded; 0 where that cannot be known. `after_last`: launches
-    after the last operation. `queued`: orphans before the first operation of their stream that has
-    its call, as a window begins with. `untimed`: kernels that end when they start. `silence`: marks
-    of GPU work that go on after the last operation.
+    `orphans`: operations without the call that launched them. `unseen_launches`: launches before
+    the last operation whose kernel was not recorded; 0 where that cannot be known. `after_last`:
+    launches after the last operation. `queued_orphans`: orphans before the first operation of their
+    stream that has its call, as a window begins with. `untimed_kernels`: kernels that end when they
+    start. `silence`: marks of GPU work that go on after the last operation.
     """
 
     report: str
@@ -61,18 +61,18 @@ class Health:
     operations: int
     orphans: int
     launches: int
-    unseen: int
+    unseen_launches: int
     overhead: int
     after_last: int = 0
-    queued: int = 0
+    queued_orphans: int = 0
     kernels: int = 0
-    untimed: int = 0
+    untimed_kernels: int = 0
     silence: Silence | None = None
 
     @property
     def unseen_share(self) -> float:
         """The part of the launches whose kernel was not recorded, 0 to 1."""
-        return self.unseen / max(1, self.launches)
+        return self.unseen_launches / max(1, self.launches)
 
     @property
     def has_calls(self) -> bool:
@@ -83,16 +83,18 @@ class Health:
         """What was lost beyond a window's edges: counts, and the table that lacks it."""
         total = self.launches + self.after_last
         losses = []
-        if self.unseen > LOST_SHARE * self.launches:
-            launches = f"the kernels of {self.unseen} of {self.launches} launches"
+        if self.unseen_launches > LOST_SHARE * self.launches:
+            launches = f"the kernels of {self.unseen_launches} of {self.launches} launches"
             losses.append(f"{KERNEL} lacks {launches}")
         if self.after_last > max(LOST_SHARE * total, MOST_QUEUED):
             losses.append(f"{KERNEL} ends before {self.after_last} of {total} launches")
         if self.silence:
             losses.append(f"{KERNEL} ends {self.silence.to_text()}")
-        if self.untimed > LOST_SHARE * self.kernels:
-            losses.append(f"{KERNEL} has no duration of {self.untimed} of {self.kernels} kernels")
-        begun = self.queued if self.has_calls and self.queued <= MOST_QUEUED else 0
+        if self.untimed_kernels > LOST_SHARE * self.kernels:
+            losses.append(
+                f"{KERNEL} has no duration of {self.untimed_kernels} of {self.kernels} kernels"
+            )
+        begun = self.queued_orphans if self.has_calls and self.queued_orphans <= MOST_QUEUED else 0
         if self.orphans - begun > LOST_SHARE * self.operations:
             operations = f"{self.orphans} of {self.operations} operations"
             losses.append(f"{RUNTIME} lacks the calls that launched {operations}")
@@ -110,7 +112,7 @@ class ReportHealth:
     losses: tuple[str, ...]
     warnings: int
     others: tuple[OtherProcess, ...] = ()
-    joined: bool = False
+    is_joined: bool = False
     """A later window: its ranks are listed with the report of their first window."""
 
 
@@ -136,12 +138,12 @@ def rank_health(activity: Activity, report: str) -> Health:
         operations=len(ops.start),
         orphans=int((ops.call == NO_CALL).sum()),
         launches=int(np.count_nonzero(launches)),
-        unseen=0 if unknown else int(np.count_nonzero(launches & ~activity.asked)),
+        unseen_launches=0 if unknown else int(np.count_nonzero(launches & ~activity.launches_op)),
         overhead=int(activity.overhead.within(*edges)[0]),
         after_last=0 if unknown else int(np.count_nonzero(is_launch & (calls.start > last))),
-        queued=_count_queued(ops),
+        queued_orphans=_count_queued(ops),
         kernels=int(np.count_nonzero(kernels)),
-        untimed=int(np.count_nonzero(kernels & (ops.length == 0))),
+        untimed_kernels=int(np.count_nonzero(kernels & (ops.length == 0))),
         silence=find_silence(activity),
     )
 

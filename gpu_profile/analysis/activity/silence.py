@@ -31,8 +31,8 @@ CUT = 2
 @dataclass(frozen=True)
 class Silence:
     """`silent` of `marks` begin after the last operation, which ends at `since`; the last one
-    begins at `last` (ns). `what` they are: "steps" or "runs of XLA modules". `recorded`: marks of
-    the same names came before.
+    begins at `last` (ns). `what` they are: "steps" or "runs of XLA modules". `has_earlier_marks`:
+    marks of the same names came before.
     """
 
     what: str
@@ -40,7 +40,7 @@ class Silence:
     marks: int
     since: int
     last: int
-    recorded: bool
+    has_earlier_marks: bool
 
     def to_text(self) -> str:
         """For example "before 48 of 163 steps: at 14.50 s, and they go on to 18.07 s"."""
@@ -66,11 +66,11 @@ def _list_marks(activity: Activity) -> Iterator[tuple[str, IntArray, IntArray]]:
 
 
 def _judge(activity: Activity, what: str, begin: IntArray, name: IntArray) -> Silence | None:
-    is_after = begin > activity.launched.max()
+    is_after = begin > activity.launch_starts.max()
     silent = int(np.count_nonzero(is_after))
     if not silent:
         return None  # as mostly: the sort takes 0.07 s of a million launches
-    launched = np.sort(activity.launched[:])
+    launched = np.sort(activity.launch_starts[:])
     worked = np.diff(np.searchsorted(launched, np.r_[begin, FOREVER]))[~is_after] > 0
     alike = int(np.count_nonzero(np.isin(name, name[is_after])))
     if silent <= _allow(activity, alike, len(worked)):

@@ -43,15 +43,15 @@ class StartUp:
     `parts`: ns by name, disjoint, e.g. {"loading CUDA libraries": 2_100_000_000}. The rest of the
     length is other work of the host, such as reading data. `first_steps` counts the warm-up steps;
     their time without compilation is the part "the first steps". "compiling" is what NVTX ranges of
-    XLA or Python samples prove. `compiled` counts the kernels of torch.compile that the first
-    steps launch for the first time.
+    XLA or Python samples prove. `compiled_kernels` counts the kernels of torch.compile that the
+    first steps launch for the first time.
     """
 
     start: int
     end: int
     parts: Mapping[str, int]
     first_steps: int
-    compiled: int = 0
+    compiled_kernels: int = 0
 
     @property
     def length(self) -> int:
@@ -89,7 +89,7 @@ def _count_compiled(activity: Activity, loop: int, end: int) -> int:
     """How many kernels of torch.compile the launches from `loop` to `end` hold, and none before."""
     codes = [code for code, name in activity.names.items() if TORCH_COMPILED.match(name)]
     rows = np.flatnonzero(is_among(activity.ops.name, codes))
-    names, launched = activity.ops.name[rows], activity.launched[rows]
+    names, launched = activity.ops.name[rows], activity.launch_starts[rows]
     before = np.unique(names[launched < loop])
     return len(np.setdiff1d(names[(launched >= loop) & (launched < end)], before))
 

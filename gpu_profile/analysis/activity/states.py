@@ -35,7 +35,7 @@ class RankStates:
     (steady_window), then each step.
 
     `times` holds ns by window for the states that need no other rank, and for "busy",
-    "communication" and "hidden" (communication under compute), which overlap them. `reduced`:
+    "communication" and "hidden" (communication under compute), which overlap them. `reduced_bytes`:
     bytes that all-reduces moved, 0 where unknown.
     """
 
@@ -48,7 +48,7 @@ class RankStates:
     times: Mapping[str, IntArray]
     packed_exposed: PackedIntervals
     collectives: Collectives
-    reduced: IntArray
+    reduced_bytes: IntArray
     start_up: StartUp | None = None
 
     @property
@@ -89,7 +89,7 @@ def rank_states(activity: Activity, offset_ns: int) -> RankStates:
         times=times,
         packed_exposed=exposed,
         collectives=collectives_of(activity, offset_ns),
-        reduced=reduced_bytes(activity),
+        reduced_bytes=reduced_bytes(activity),
         start_up=find_start_up(activity),
     )
 
@@ -160,7 +160,7 @@ def _measure_spent(part: RankStates, arrivals: Arrivals) -> Spent:
 
     Where two communicators overlap and one moves data, the time counts as transfer.
     """
-    collectives, matched = part.collectives, arrivals.matched
+    collectives, matched = part.collectives, arrivals.is_matched
     start, end = collectives.start[matched], collectives.end[matched]
     last = np.clip(arrivals.last[matched], start, end)
     moves = Intervals.union(last, end)

@@ -80,9 +80,9 @@ def repeated_steps(activity: Activity) -> RepeatedSteps | str:
     if isinstance(repetition, str):
         return repetition
     start = _find_body_starts(activity, rows, launches, repetition.first)
-    end = np.r_[start[1:] - 1, launches.returned[repetition.end - 1]]
-    source, pauses = _name_source(launches, repetition), launches.asked[repetition.pauses]
-    return RepeatedSteps(source, start, end, repetition.alike, pauses, repetition.by_copies)
+    end = np.r_[start[1:] - 1, launches.call_ends[repetition.end - 1]]
+    source, pauses = _name_source(launches, repetition), launches.call_starts[repetition.pauses]
+    return RepeatedSteps(source, start, end, repetition.alike_part, pauses, repetition.by_copies)
 
 
 def _name_source(launches: Launches, repetition: Repetition) -> str:
@@ -107,8 +107,8 @@ def _find_body_starts(
     activity: Activity, rows: IntArray, launches: Launches, first: IntArray
 ) -> IntArray:
     """When the host began each step: in its last long pause before the step's first launch."""
-    asked = launches.asked[first]
-    since = np.r_[asked[:1], launches.returned][first]
+    asked = launches.call_starts[first]
+    since = np.r_[asked[:1], launches.call_ends][first]
     most = int(LEAD * float(np.median(np.diff(asked))))
     threads, calls = activity.launcher_of(rows[first]), activity.calls
     waits = calls.match_names(activity.names, SYNC_NAME)
@@ -144,7 +144,7 @@ def _find_middle_of_pause(opens: IntArray, closes: IntArray, most: int) -> int:
 def _order_by_launch(activity: Activity) -> IntArray:
     """The rows of the operations except memsets, by launch time."""
     rows = np.flatnonzero(activity.ops.kind != SET)
-    return rows[np.argsort(activity.launched[rows], kind="stable")]
+    return rows[np.argsort(activity.launch_starts[rows], kind="stable")]
 
 
 def launches_of(activity: Activity, rows: IntArray) -> Launches:
@@ -158,12 +158,12 @@ def launches_of(activity: Activity, rows: IntArray) -> Launches:
     kinds = {kind: number for number, kind in enumerate(dict.fromkeys(plain))}
     to_host = (ops.kind[rows] == COPY) & (ops.copy_kind[rows] == COPY_TO_HOST)
     returned = np.where(call == NO_CALL, ops.end[rows], _cells(calls.end, call))
-    asked = activity.launched[rows]
+    asked = activity.launch_starts[rows]
     return Launches(
         token=token,
         kind=np.array([kinds[kind] for kind in plain], np.int64)[token],
-        asked=asked,
-        returned=returned,
+        call_starts=asked,
+        call_ends=returned,
         pause=_measure_pauses(activity, asked, returned),
         gpu=np.where(ops.kind[rows] == COMMUNICATION, 0, ops.duration[rows]),
         graph=_match_texts(texts, re.compile(re.escape(GRAPH_NAME)))[token],
@@ -267,7 +267,7 @@ def find_middle_of_pauses(leader: Activity, begin: IntArray) -> IntArray:
     kernel some microseconds earlier on one GPU than on the other. The pause between steps is
     milliseconds long.
     """
-    launched = np.sort(leader.launched[:])
+    launched = np.sort(leader.launch_starts[:])
     row = np.searchsorted(launched, begin)
     before = launched[np.maximum(row - 1, 0)]
     return np.where(row > 0, (before + begin) // 2, begin)

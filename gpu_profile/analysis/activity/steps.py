@@ -42,18 +42,18 @@ class Steps:
     """Steps of one rank: of a training, or an engine's iterations. `host_*`: when the host issued
     each step. `start`, `end`: when the GPU worked on it.
 
-    A step lasts on the GPU from its first operation to the first one of the next step, so the
-    times of the steps add up, and an idle gap belongs to the step before it. The last step of one
-    of several windows ends with its window. `source` is "range NAME",
-    "repetition of 291 launches", or "" without steps; then `why_none` holds the reason,
-    e.g. "no 3 stretches of launches are alike". `confidence` is 1 for ranges, else the part of the
-    steps that launch what the typical step does. `number`: the numbers of the steps in the
-    program, from 0, as --annotate marks them; else empty. `evaluated`: ns on the GPU between each
-    step and the next, which an evaluation takes; empty where none was looked for.
+    A step lasts on the GPU from its first operation to the first one of the next step, so the times
+    of the steps add up, and an idle gap belongs to the step before it. The last step of one of
+    several windows ends with its window. `source` is "range NAME", "repetition of 291 launches", or
+    "" without steps; then `why_none` holds the reason, e.g. "no 3 stretches of launches are alike".
+    `confidence` is 1 for ranges, else the part of the steps that launch what the typical step does.
+    `number`: the numbers of the steps in the program, from 0, as --annotate marks them; else empty.
+    `evaluation_ns`: ns on the GPU between each step and the next, which an evaluation takes; empty
+    where none was looked for.
 
     Of iterations, `kind` is of serving.marks.KINDS, `batch` the number of requests (NOT_TOLD where
-    unknown). `emptied`: no request was left after it; `unasked`: the ns after it in which there
-    was none. Else all are empty.
+    unknown). `ends_empty`: no request was left after it; `empty_ns`: the ns after it
+    in which there was none. Else all are empty.
     """
 
     source: str
@@ -64,11 +64,11 @@ class Steps:
     confidence: float = 1.0
     why_none: str = ""
     number: IntArray = field(default_factory=lambda: np.empty(0, np.int64))
-    evaluated: IntArray = field(default_factory=lambda: np.empty(0, np.int64))
+    evaluation_ns: IntArray = field(default_factory=lambda: np.empty(0, np.int64))
     kind: IntArray = field(default_factory=lambda: np.empty(0, np.int64))
     batch: IntArray = field(default_factory=lambda: np.empty(0, np.int64))
-    emptied: Flags = field(default_factory=lambda: np.empty(0, np.bool_))
-    unasked: IntArray = field(default_factory=lambda: np.empty(0, np.int64))
+    ends_empty: Flags = field(default_factory=lambda: np.empty(0, np.bool_))
+    empty_ns: IntArray = field(default_factory=lambda: np.empty(0, np.int64))
 
     @property
     def are_iterations(self) -> bool:
@@ -123,7 +123,7 @@ def _find_series(activity: Activity) -> RepeatedSteps | str:
     repeats before is its start-up.
     """
     silence = find_silence(activity)
-    if silence and not silence.recorded:
+    if silence and not silence.has_earlier_marks:
         return f"the recording of the GPU ends {silence.to_text()}"
     return repeated_steps(activity)
 
@@ -146,7 +146,7 @@ def _find_iterations(activity: Activity) -> Steps:
     emptied = find_emptied(iterations)
     unasked = measure_pauses(emptied, idle, steps.end - steps.start)
     end, kind, batch = steps.end - unasked, iterations.kind, iterations.batch
-    return replace(steps, end=end, kind=kind, batch=batch, emptied=emptied, unasked=unasked)
+    return replace(steps, end=end, kind=kind, batch=batch, ends_empty=emptied, empty_ns=unasked)
 
 
 def _tell_kinds(activity: Activity, steps: Steps, are_iterations: bool) -> Steps:
@@ -162,8 +162,8 @@ def _tell_kinds(activity: Activity, steps: Steps, are_iterations: bool) -> Steps
         steps,
         kind=unknown if kind is None else kind,
         batch=zeros + NOT_TOLD,
-        emptied=zeros > 0,
-        unasked=zeros,
+        ends_empty=zeros > 0,
+        empty_ns=zeros,
     )
 
 
@@ -206,7 +206,7 @@ def _leave_out(
     begin, end = steps.start[rows], steps.end[rows]
     between = np.where(np.diff(rows) > 1, begin[1:] - end[:-1], 0)
     evaluated = np.r_[between, 0][: len(rows)]
-    return Steps(source, steps.host_start[rows], host_end, begin, end, evaluated=evaluated)
+    return Steps(source, steps.host_start[rows], host_end, begin, end, evaluation_ns=evaluated)
 
 
 def _are_silent(activity: Activity, steps: Steps) -> bool:
@@ -218,7 +218,7 @@ def _are_silent(activity: Activity, steps: Steps) -> bool:
     if since is None or steps.source != f"range {MARKED_STEP}":
         return False
     works = activity.ops.kind != COMMUNICATION
-    launched, duration = activity.launched[works], activity.ops.duration[works]
+    launched, duration = activity.launch_starts[works], activity.ops.duration[works]
     total = duration[launched >= steps.host_start[0]].sum()
     return bool(2 * duration[launched > since].sum() >= total)
 
@@ -287,7 +287,7 @@ def _find_last_end(activity: Activity, of_last: NDArray[np.bool_], start: IntArr
 
 def find_op_steps(activity: Activity, start: IntArray, end: IntArray) -> Places:
     """step_of() the launch of each operation, in parts."""
-    launched, parts = activity.launched, range(0, max(1, len(activity.ops.start)), PART)
+    launched, parts = activity.launch_starts, range(0, max(1, len(activity.ops.start)), PART)
     steps = (step_of(launched[first : first + PART], start, end) for first in parts)
     return np.concatenate([step.astype(np.int32) for step in steps])
 

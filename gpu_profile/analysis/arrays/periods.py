@@ -23,34 +23,34 @@ MOST_SINGLE = 0.2
 
 @dataclass(frozen=True)
 class Period:
-    """Every `n`-th step from step `first` (counted from 0) takes `late` ns, the other steps
+    """Every `n`-th step from step `first` (counted from 0) takes `late_ns` ns, the other steps
     `usual` ns; both are medians.
     """
 
     n: int
     first: int
-    late: float
+    late_ns: float
     usual: float
 
     def __str__(self) -> str:
         """For example "every 4th step has 100.30 ms of it, the others 0.20 ms"."""
-        late, usual = self.late / 1e6, self.usual / 1e6
+        late, usual = self.late_ns / 1e6, self.usual / 1e6
         step = f"every {_spell_ordinal(self.n)} step"
         return f"{step} has {late:.2f} ms of it, the others {usual:.2f} ms"
 
 
 @dataclass(frozen=True)
 class Rare:
-    """`count` of `total` steps take `late` ns, the others `usual` ns; both are medians."""
+    """`count` of `total` steps take `late_ns` ns, the others `usual` ns; both are medians."""
 
     count: int
     total: int
-    late: float
+    late_ns: float
     usual: float
 
     def __str__(self) -> str:
         """For example "2 of 14 steps have 23.77 ms of it, the others 0.00 ms"."""
-        late, usual = self.late / 1e6, self.usual / 1e6
+        late, usual = self.late_ns / 1e6, self.usual / 1e6
         steps = f"{self.count} of {self.total} steps"
         return f"{steps} have {late:.2f} ms of it, the others {usual:.2f} ms"
 
@@ -84,7 +84,7 @@ def find_single(values: IntArray, least: int = LEAST_NS) -> NDArray[np.bool_]:
             return single
         # The search for a period takes most time: 0.2 s for 1000 uneven steps.
         if period := find_period(regular, least):
-            late &= regular > period.late / LEAST_PART
+            late &= regular > period.late_ns / LEAST_PART
         if not late.any():
             return single
         single |= late

@@ -98,14 +98,14 @@ class Comparison:
         return "undecided" if change > 0 else "pass"
 
     @property
-    def regressed(self) -> bool:
+    def is_regression(self) -> bool:
         """Whether the new side is slower."""
         return self.verdict == "regression"
 
     @property
     def fails(self) -> bool:
         """Whether a CI gate must fail; the caller raises GateError."""
-        return self.regressed or (self.require_decision and self.verdict == "undecided")
+        return self.is_regression or (self.require_decision and self.verdict == "undecided")
 
     @property
     def missing_steps(self) -> int:
@@ -165,7 +165,7 @@ class Comparison:
         """How many runs there are, and by how much they differ or are assumed to differ."""
         counts = [len(side.medians) for side in (self.base, self.new)]
         percentage = f"{100 * change.spread:.1f} %"
-        if not change.assumed:
+        if not change.is_assumed:
             return f"{counts[0]} and {counts[1]} runs, which differ by {percentage}"
         runs = "one run a side" if counts == [1, 1] else "three runs in all"
         return f"{runs}: runs of one program are assumed to differ by {percentage}"

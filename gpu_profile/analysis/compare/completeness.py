@@ -21,7 +21,7 @@ class Completeness:
 
     `losses` are the health's, `warnings` what nsys says of lost events. `launches`: calls that
     launched kernels or graphs, by step (one column without steps). `has_calls` as in Health.
-    `repeated`: the number of kernels that the report holds a second time.
+    `repeated_kernels`: the number of kernels that the report holds a second time.
     """
 
     losses: tuple[str, ...]
@@ -29,7 +29,7 @@ class Completeness:
     has_calls: bool
     extent: Extent
     launches: IntArray
-    repeated: int = 0
+    repeated_kernels: int = 0
 
 
 def measure_completeness(

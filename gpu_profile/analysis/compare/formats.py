@@ -44,7 +44,7 @@ def as_json(comparison: Comparison) -> str:
         "interval": [change.low, change.high] if change else None,
         "noise": change.noise if change else None,
         "spread": change.spread if change else None,
-        "spread_assumed": change.assumed if change else None,
+        "spread_assumed": change.is_assumed if change else None,
         "significant": change.significant if change else None,
         "fail_over": comparison.fail_over,
         "missing_steps": comparison.missing_steps,

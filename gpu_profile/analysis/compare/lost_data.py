@@ -62,8 +62,8 @@ def _make_loss_error(side: str, rank: int, loss: str) -> ReportError:
 
 def _check_repeated(side: str, run: Run) -> None:
     for rank in run:
-        if rank.completeness and rank.completeness.repeated:
-            count = rank.completeness.repeated
+        if rank.completeness and rank.completeness.repeated_kernels:
+            count = rank.completeness.repeated_kernels
             what = f"{KERNEL} of rank {rank.rank} of the {side} run holds {count} kernels twice"
             raise ReportError(what, _HINT_EXPORT)
 

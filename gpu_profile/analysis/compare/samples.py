@@ -154,7 +154,7 @@ def _sample_kernels(activity: Activity) -> dict[str, tuple[IntArray, IntArray]]:
     waiting.
     """
     ops, steps = activity.ops, find_steps(activity)
-    step = step_of(activity.launched[:], steps.host_start, steps.host_end)
+    step = step_of(activity.launch_starts[:], steps.host_start, steps.host_end)
     columns = len(steps) or 1
     step = step if len(steps) else np.zeros(len(ops.start), np.int64)
     kernel = (ops.kind == COMPUTE) | (ops.kind == COMMUNICATION)
@@ -177,7 +177,7 @@ def _sample_gpu(activity: Activity, steps: Steps) -> IntArray:
     A kernel is of the step that launched it, so that a step of few kernels on a late GPU is whole.
     """
     ops, columns = activity.ops, len(steps) or 1
-    step = step_of(activity.launched[:], steps.host_start, steps.host_end)
+    step = step_of(activity.launch_starts[:], steps.host_start, steps.host_end)
     step = step if len(steps) else np.zeros(len(ops.start), np.int64)
     rows = np.flatnonzero((ops.kind == COMPUTE) & (step >= 0) & (step < columns))
     if not len(rows):
@@ -203,7 +203,10 @@ def _sample_module(activity: Activity, steps: Steps, name: str) -> IntArray:
     chosen = np.array([is_inside(owner.module, name) for owner in owners.owners], bool)
     if not chosen.any():
         return np.empty(0, np.int64)
-    step, columns = step_of(activity.launched[:], steps.host_start, steps.host_end), len(steps) or 1
+    step, columns = (
+        step_of(activity.launch_starts[:], steps.host_start, steps.host_end),
+        len(steps) or 1,
+    )
     step = step if len(steps) else np.zeros(len(step), np.int64)
     kernel = (activity.ops.kind == COMPUTE) & chosen[owners.of_op]
     rows = np.flatnonzero(kernel & (step >= 0) & (step < columns))

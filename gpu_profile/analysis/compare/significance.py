@@ -35,7 +35,7 @@ class Difference:
 
     `low` to `high` is its interval, which excludes 0 if the one-sided test at ERROR does. `noise`
     is the largest change that the spread explains. `spread` is the standard deviation between runs
-    of one side (0.03 is 3 % of the base), measured or, with `assumed`, assumed.
+    of one side (0.03 is 3 % of the base), measured or, with `is_assumed`, assumed.
     """
 
     change: float
@@ -43,7 +43,7 @@ class Difference:
     high: float
     noise: float
     spread: float
-    assumed: bool
+    is_assumed: bool
 
     @property
     def significant(self) -> bool:

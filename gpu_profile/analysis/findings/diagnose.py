@@ -207,8 +207,8 @@ def _note_missing_kernels(views: Sequence[RankView]) -> Judgement:
     health = [view.common.health for view in views if not view.has_all_kernels]
     return Judgement(
         unjudged=tuple(
-            f"idle time on rank {rank.rank}: {rank.unseen} of its {rank.launches} kernel launches "
-            "have no kernel in the recording"
+            f"idle time on rank {rank.rank}: {rank.unseen_launches} of its {rank.launches} kernel "
+            "launches have no kernel in the recording"
             for rank in health
         )
     )

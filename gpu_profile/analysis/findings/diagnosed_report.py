@@ -78,7 +78,7 @@ def collect_common(database: Database, scope: Scope) -> DiagnosedReport:
     )
     hosts = () if activities else host_ranges_of(database, scope)
     by_host = tuple((rank, host_steps(ranges)) for rank, ranges in hosts)
-    health = replace(report_health(database, activities), joined=scope.joined)
+    health = replace(report_health(database, activities), is_joined=scope.is_joined)
     started = read_session_start(database)
     utc = started - scope.offset_ns if started else 0
     return DiagnosedReport(ranks, health, by_host, utc=utc)
@@ -145,7 +145,8 @@ def replay_parts(
     ranks = [facts.common for part in parts for facts in part.ranks]
     incomplete = [rank.health for rank in ranks if rank.health.unseen_share > UNSEEN_SHARE]
     if incomplete:
-        return f"rank {incomplete[0].rank} has {incomplete[0].unseen} launches without a kernel"
+        rank = incomplete[0]
+        return f"rank {rank.rank} has {rank.unseen_launches} launches without a kernel"
     if known is not None:
         return known
     graphs = list(chain.from_iterable(part.graphs for part in parts))

@@ -153,7 +153,7 @@ def overview(
 
 def _list_times(view: RankView) -> list[float]:
     steps = view.states.steps
-    times = (steps.end - steps.start)[view.kept]
+    times = (steps.end - steps.start)[view.steady_slice]
     return [float(time) / 1e6 for time in times] or [0.0]
 
 
@@ -176,11 +176,11 @@ def _describe_step(view: RankView) -> StepFacts:
 
 def _tell_left_out(steps: Steps, first: int, stop: int) -> str:
     """For example ", without 1 evaluation of 863 ms between the steps"."""
-    free = steps.evaluated[first : stop - 1]
+    free = steps.evaluation_ns[first : stop - 1]
     count, total = int(np.sum(free > 0)), _format_time(float(free.sum()) / 1e9)
     what = f"1 evaluation of {total}" if count == 1 else f"{count} evaluations of {total} in all"
     left_out = f", without {what} between the steps" if count else ""
-    return left_out + _tell_pauses(steps.unasked[first : stop - 1])
+    return left_out + _tell_pauses(steps.empty_ns[first : stop - 1])
 
 
 def _tell_pauses(unasked: IntArray) -> str:
@@ -209,7 +209,7 @@ def _start_up(views: Sequence[RankView]) -> StartUpFacts | None:
     parts[OTHER] = max(longest.length / 1e9 - sum(parts.values()), 0.0)
     ordered = sorted(parts.items(), key=lambda pair: (-pair[1], pair[0]))
     large_parts = {name: value for name, value in ordered if value >= 0.01 * longest.length / 1e9}
-    counts = longest.first_steps, longest.compiled
+    counts = longest.first_steps, longest.compiled_kernels
     return StartUpFacts(rank, longest.length / 1e9, large_parts, *counts)
 
 

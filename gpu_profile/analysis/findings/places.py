@@ -59,7 +59,7 @@ def _list_longest(view: RankView) -> list[tuple[int, int, int]]:
     collectives, arrivals = view.states.collectives, view.split.arrivals
     last = np.clip(arrivals.last, collectives.start, collectives.end)
     steady = (collectives.start >= view.start) & (collectives.end <= view.end)
-    length = np.where(arrivals.matched & steady, last - collectives.start, 0)
+    length = np.where(arrivals.is_matched & steady, last - collectives.start, 0)
     if not length.any():
         return []
     row = int(np.argmax(length))

@@ -69,7 +69,7 @@ def _measure_rank(view: RankView) -> BudgetFacts | None:
     budget, steps = view.common.budget, view.states.steps
     if budget is None or view.stop <= view.first:
         return None
-    parts, kinds = (column[view.kept] for column in (budget.parts, steps.kind))
+    parts, kinds = (column[view.steady_slice] for column in (budget.parts, steps.kind))
     counts = np.bincount(kinds, minlength=len(KINDS))
     kind = DECODE if counts[DECODE] else int(np.argmax(counts))
     rows = parts[kinds == kind] / 1e6

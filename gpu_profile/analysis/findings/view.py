@@ -55,7 +55,7 @@ class RankView:
         return self.common.health.unseen_share <= UNSEEN_SHARE
 
     @property
-    def kept(self) -> slice:
+    def steady_slice(self) -> slice:
         """The steady steps in arrays by step."""
         return slice(self.first, self.stop)
 

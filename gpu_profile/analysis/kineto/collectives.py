@@ -40,7 +40,7 @@ def describe_collective(args: Arguments) -> tuple[str, bytes] | None:
     group = hashlib.sha256(f"{args.group}|{args.group_ranks}".encode()).digest()
     # 63 bits: SQLite's integers have a sign.
     communicator = int.from_bytes(group[:8], "little") >> 1
-    elements = args.received if call == "ncclReduceScatter" else args.sent
+    elements = args.received_elements if call == "ncclReduceScatter" else args.sent_elements
     size = max(0, elements) * _SIZES.get(args.dtype.lower(), 1)
     payload = struct.pack("<QQ", communicator, min(size, 1 << 47))
     return call, struct.pack("<4Q", 1, _SCHEMA, len(payload), 32) + payload

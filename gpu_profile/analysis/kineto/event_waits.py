@@ -25,26 +25,26 @@ class EventWaits:
     """
 
     total: Counter[str] = field(default_factory=Counter)
-    known: Counter[str] = field(default_factory=Counter)
-    recorded: dict[int, tuple[int | str, int, int]] = field(default_factory=dict)
+    known_total: Counter[str] = field(default_factory=Counter)
+    events: dict[int, tuple[int | str, int, int]] = field(default_factory=dict)
 
     def add(self, event: Event) -> None:
         args = event.args
         self.total[event.name] += 1
         if args.waits_for >= 0 and args.waits_for_stream >= 0:
-            self.known[event.name] += 1
+            self.known_total[event.name] += 1
             device = event.pid if args.device < 0 else args.device
-            self.recorded[args.waits_for] = device, args.context, args.waits_for_stream
+            self.events[args.waits_for] = device, args.context, args.waits_for_stream
 
     @property
     def are_known(self) -> bool:
         """Whether the waits between streams can be followed."""
-        has_blocks = self.known[EVENT_SYNC] >= _LEAST_KNOWN * self.total[EVENT_SYNC]
-        return self.known[STREAM_WAIT] > 0 and has_blocks
+        has_blocks = self.known_total[EVENT_SYNC] >= _LEAST_KNOWN * self.total[EVENT_SYNC]
+        return self.known_total[STREAM_WAIT] > 0 and has_blocks
 
     def list_rows(self, when: int) -> list[tuple[object, ...]]:
         """Return rows of CUDA_EVENT; what counts is when the recording call was made."""
         return [
             (when, when, *place, correlation, correlation)
-            for correlation, place in self.recorded.items()
+            for correlation, place in self.events.items()
         ]

@@ -53,12 +53,12 @@ class Arguments(msgspec.Struct):
     stream: int = -1
     bytes: int = 0
     registers: int = msgspec.field(default=0, name="registers per thread")
-    shared: int = msgspec.field(default=0, name="shared memory")
+    shared_memory: int = msgspec.field(default=0, name="shared memory")
     grid: tuple[int, int, int] = (1, 1, 1)
     block: tuple[int, int, int] = (1, 1, 1)
     collective: str = msgspec.field(default="", name="Collective name")
-    sent: int = msgspec.field(default=0, name="In msg nelems")
-    received: int = msgspec.field(default=0, name="Out msg nelems")
+    sent_elements: int = msgspec.field(default=0, name="In msg nelems")
+    received_elements: int = msgspec.field(default=0, name="Out msg nelems")
     dtype: str = ""
     group: str = msgspec.field(default="", name="Process Group Name")
     group_ranks: str = msgspec.field(default="", name="Process Group Ranks")

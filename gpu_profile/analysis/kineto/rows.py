@@ -65,7 +65,7 @@ def _make_kernel(collected: Collected, event: Event) -> Row:
     names = collected.name(event.name), collected.name(_shorten(event.name))
     if collective := describe_collective(args):
         collected.collectives[args.correlation] = collective
-    launch = (args.registers, *args.grid, *args.block, 0, args.shared)
+    launch = (args.registers, *args.grid, *args.block, 0, args.shared_memory)
     return KERNEL, (*_place(event), *names, *launch)
 
 

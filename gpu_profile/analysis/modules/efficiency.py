@@ -100,7 +100,7 @@ def measure_flops(activity: Activity) -> RankFlops | None:
 
 def _sum_unknown(activity: Activity, calls: FlopCalls) -> int:
     """ns of compute kernels that multiply matrices for no call of known FLOPs."""
-    rows = np.setdiff1d(_find_steady_compute(activity), calls.counted)
+    rows = np.setdiff1d(_find_steady_compute(activity), calls.counted_rows)
     return int(activity.ops.duration[rows[multiplies(activity, rows)]].sum())
 
 

@@ -33,8 +33,8 @@ UNCOUNTED = -1  # in place of the FLOPs of an operator whose shapes do not say t
 @dataclass(frozen=True, eq=False)
 class FlopCalls:
     """Calls in arrays of one length. `flops` may be UNCOUNTED. `module` indexes `modules`, `work`
-    indexes PASSES. `kernel` is the id of the full name of the longest kernel that the call
-    launched (of those that multiply matrices), or NO_KERNEL. `counted` are the rows of the compute
+    indexes PASSES. `kernel` is the id of the full name of the longest kernel that the call launched
+    (of those that multiply matrices), or NO_KERNEL. `counted_rows` are the rows of the compute
     kernels that calls of known FLOPs launched.
     """
 
@@ -44,7 +44,7 @@ class FlopCalls:
     work: IntArray
     kernel: IntArray
     modules: Sequence[Module]
-    counted: IntArray
+    counted_rows: IntArray
 
 
 @once_each
@@ -112,7 +112,7 @@ def multiplies(activity: Activity, rows: IntArray) -> NDArray[np.bool_]:
 def _find_launched(activity: Activity, calls: Ranges) -> tuple[IntArray, IntArray]:
     """(rows of compute kernels that calls launched, the call of each)."""
     rows = np.flatnonzero(activity.ops.kind == COMPUTE)
-    call = find_own_innermost(calls, activity.launcher_of(rows), activity.launched[rows])
+    call = find_own_innermost(calls, activity.launcher_of(rows), activity.launch_starts[rows])
     inside = call != NO_RANGE
     return rows[inside], call[inside]
 

@@ -147,7 +147,7 @@ def find_gap_owners(activity: Activity, gaps: Gaps) -> Owners | None:
     """
     if load_marks(activity.ranges) is None:
         return None
-    launched = activity.launched[gaps.next_op]
+    launched = activity.launch_starts[gaps.next_op]
     in_time = is_among(gaps.cause, (QUEUED, LATENCY)) | (launched <= gaps.start)
     middle = (gaps.start + launched) // 2
     return find_owners_at(

@@ -78,7 +78,9 @@ def find_op_owners(activity: Activity) -> Owners | None:
         of_name, book.code(_make_unattributed(NO_PHASE))
     )  # NO_RANGE (-1): the last
     every = np.arange(len(activity.ops.call))
-    codes = mark_code[_name_of_ranges(marks, activity.launcher_of(every), activity.launched[:])]
+    codes = mark_code[
+        _name_of_ranges(marks, activity.launcher_of(every), activity.launch_starts[:])
+    ]
     codes[activity.ops.call == NO_CALL] = book.code(_make_unattributed(NO_LAUNCH))
     _set_graph_owners(activity, marks, mark_code, codes, book)
     _set_collectives(activity, marks, codes, book)
@@ -196,9 +198,9 @@ def _set_reduced(
     activity: Activity, marks: Marks, rows: IntArray, codes: IntArray, book: _Book
 ) -> None:
     """Set the owners of the collectives (rows of operations) that reduce a module's gradients."""
-    launched = activity.launched[rows]
+    launched = activity.launch_starts[rows]
     rows = rows[np.argsort(launched, kind="stable")]
-    launched = activity.launched[rows]
+    launched = activity.launch_starts[rows]
     names = _open_on_thread(marks.ranges, activity.launcher_of(rows), launched)
     for row, module in zip(rows, find_bucket_owners(marks, names, launched), strict=True):
         if module is not None:

@@ -44,10 +44,10 @@ _SLICE_S = 0.5
 
 @dataclass(frozen=True)
 class Analysed:
-    """`tables` by analysis name; `refused`: the reports that could not be read, and why."""
+    """`tables` by analysis name; `refusals`: the reports that could not be read, and why."""
 
     tables: Mapping[str, Table]
-    refused: tuple[tuple[ReportSource, GpuProfileError], ...] = ()
+    refusals: tuple[tuple[ReportSource, GpuProfileError], ...] = ()
 
 
 def collect_partials(

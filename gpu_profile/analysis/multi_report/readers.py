@@ -134,7 +134,7 @@ class Readers:
         do, futures = partial(do_work, forks=True, keeps=keeps), dict[Future[Answer], int]()
         for index, source in enumerate(sources if self._pools else ()):
             with suppress(BrokenProcessPool):
-                work = Work(source, tuple(analyses), is_light=keeps, early=early)
+                work = Work(source, tuple(analyses), is_light=keeps, early_analyses=early)
                 futures[self._pools[source.place].submit(do, work)] = index
         return futures
 

@@ -85,7 +85,7 @@ def join_scopes(
         is_later = windows.first[index] != index
         offset = cut[index]
         joined.append(
-            replace(scope, offset_ns=offset, later=tuple(later), joined=is_later, edges=edges)
+            replace(scope, offset_ns=offset, later=tuple(later), is_joined=is_later, edges=edges)
         )
     return tuple(joined)
 

@@ -79,14 +79,14 @@ class ReportSource:
 
 @dataclass(frozen=True)
 class Work:
-    """The task of analysing one report; picklable. `is_light`: it needs no turn. `early`: what a
-    copy of the process begins for the next work.
+    """The task of analysing one report; picklable. `is_light`: it needs no turn. `early_analyses`:
+    what a copy of the process begins for the next work.
     """
 
     source: ReportSource
     analyses: tuple[Analysis, ...]
     is_light: bool = False
-    early: tuple[Analysis, ...] = ()
+    early_analyses: tuple[Analysis, ...] = ()
 
     @property
     def is_begun(self) -> bool:
@@ -111,7 +111,7 @@ class Work:
         # The first one loads what the others read too.
         found = {0: self._collect(0, database)}
         forks = forks and database.can_fork
-        if self.early and forks:
+        if self.early_analyses and forks:
             _WORKER.copies[self.source.place] = self._begin_early(database)
         rest = [(index, each) for index, each in enumerate(self.analyses) if index]
         begun = [index for index, each in rest if each.begins_early and each.name in names]
@@ -131,9 +131,9 @@ class Work:
         return partials
 
     def _begin_early(self, database: Database) -> tuple[tuple[str, ...], Copy]:
-        work = replace(self, analyses=self.early)
-        copy = ForkedCopy(partial(work._collect_in_copy, range(len(self.early)), database))
-        return tuple(each.name for each in self.early), copy
+        work = replace(self, analyses=self.early_analyses)
+        copy = ForkedCopy(partial(work._collect_in_copy, range(len(self.early_analyses)), database))
+        return tuple(each.name for each in self.early_analyses), copy
 
     def _collect(self, index: int, database: Database) -> object:
         return self.analyses[index].partial(database, self.source.scope)

@@ -55,7 +55,7 @@ def _build_rows(part: ReportHealth) -> list[tuple[Cell, ...]]:
 
 
 def _list_numbers(rank: Health) -> tuple[Cell, ...]:
-    counts = (rank.operations, rank.orphans, rank.launches, rank.unseen)
+    counts = (rank.operations, rank.orphans, rank.launches, rank.unseen_launches)
     return (rank.report, rank.rank, *counts, rank.overhead, compute_share(rank.overhead, rank.span))
 
 

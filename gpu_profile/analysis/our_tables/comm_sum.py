@@ -100,7 +100,7 @@ def _build_row(rank: RankSplit, part: _Part) -> tuple[Cell, ...]:
         unknown = (None,) * 3
         return (None, None, part.name, rank.rank, *times, *unknown, exposed, None, *unknown)
     last = np.clip(arrivals.last[rows], start, end)
-    came_last = compute_share(int((arrivals.late[rows] > 0).sum()), times[0])
+    came_last = compute_share(int((arrivals.lateness[rows] > 0).sum()), times[0])
     split_times = (int((last - start).sum()), int((end - last).sum()), float(np.median(end - last)))
     ranks = int(arrivals.ranks[rows][0])
     bandwidth = _compute_bandwidth(rank, part, end - last, ranks)
@@ -120,7 +120,9 @@ def _compute_bandwidth(
     moved, ns = int(size.sum()), int(transfer[has_size].sum())
     if has_size.mean() < KNOWN_SHARE:
         is_all_reduce = part.rows.all() and part.kind == ALL_REDUCE
-        moved, ns = (int(rank.states.reduced[0]), int(transfer.sum())) if is_all_reduce else (0, 0)
+        moved, ns = (
+            (int(rank.states.reduced_bytes[0]), int(transfer.sum())) if is_all_reduce else (0, 0)
+        )
     if not moved or not ns:
         return (None, None, None)
     bus = bus_bandwidth(moved, ns, ranks, part.kind)

@@ -121,7 +121,7 @@ def write_page(
     diagnosis = judged().with_cost(cost)
     tell_findings(diagnosis)
     facts = {**(known or {}), **data.facts}
-    data = replace(data, title=title, facts=facts, refused=refused, drilled=drilled or {})
+    data = replace(data, title=title, facts=facts, refusals=refused, drilled=drilled or {})
     html = render_page(data, diagnosis).encode(errors="replace")  # a file's name may be no UTF-8
     write_atomically(output, html)
     return _summarise_page(output, data, len(diagnosis.findings), len(html))
@@ -206,7 +206,7 @@ def _make_tables(
 ) -> tuple[Mapping[str, Table], list[GpuProfileError]]:
     """The tables of the reports that were read, and the errors of the others."""
     analysed = merge_answers(sources, analyses, answers)
-    refused = [error for _, error in analysed.refused]
+    refused = [error for _, error in analysed.refusals]
     tell_omissions(refused, len(sources), len(sources) - len(refused), notify)
     return analysed.tables, refused
 
@@ -253,5 +253,5 @@ def _summarise_page(output: Path, data: PageData, findings: int, size: int) -> T
         *(Column("Page"), Column("Size", "bytes"), Column("Ranks")),
         *(Column("Findings"), Column("Refused Reports")),
     )
-    row = (str(output), size, len(data.ranks), findings, len(data.refused))
+    row = (str(output), size, len(data.ranks), findings, len(data.refusals))
     return Table("html", columns, (row,))

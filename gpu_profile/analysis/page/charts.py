@@ -30,7 +30,7 @@ class BarPart:
 
     name: str
     label: str
-    short: str
+    short_name: str
     value: float
 
 
@@ -57,7 +57,7 @@ def draw_stacked(bars: Sequence[Bar], total: float | None = None) -> str:
 
 def _label_part(part: BarPart, bar: Bar, total: float) -> str:
     """The short label, where it fits into the part on a wide screen."""
-    label = f"{part.short} {part.value / bar.total:.0%}"
+    label = f"{part.short_name} {part.value / bar.total:.0%}"
     fits = len(label) * _LETTER + 6 <= _TRACK * part.value / total
     return render_text(label) if fits else ""
 

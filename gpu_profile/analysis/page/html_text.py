@@ -108,7 +108,7 @@ class PageData:
     sizes: Table
     facts: Mapping[str, str]
     redactor: Redactor
-    refused: Sequence[GpuProfileError] = ()
+    refusals: Sequence[GpuProfileError] = ()
     drilled: Mapping[str, str] = field(default_factory=dict)
     """What Nsight Compute said of kernels, by their names."""
 
@@ -134,7 +134,7 @@ def _render_parts(
     """The parts below the navigation, from the findings to the facts of the run."""
     tables, overview = data.tables, diagnosis.overview
     is_alone = overview.is_alone
-    refused = [clean_text(str(error)) for error in data.refused]
+    refused = [clean_text(str(error)) for error in data.refusals]
     diagnosis = diagnosis.with_texts(partial(redact_name, data.redactor))
     return (
         *(render_tag("p", render_text(line), class_="warn") for line in refused),

@@ -30,7 +30,7 @@ class _Names:
     """An index for every distinct name over all ranks; OTHER_NAMES for those beyond MOST_NAMES."""
 
     redact: Callable[[str], str]
-    known: dict[str, int] = field(default_factory=dict)
+    index_by_name: dict[str, int] = field(default_factory=dict)
     """The index of each readable name, in the order of the page's list."""
     _index_by_raw_name: dict[str, int] = field(default_factory=dict)
 
@@ -42,8 +42,8 @@ class _Names:
         if (code := self._index_by_raw_name.get(name)) is not None:
             return code
         if len(self._index_by_raw_name) >= MOST_NAMES:
-            return self.known.setdefault(OTHER_NAMES, len(self.known))
-        code = self.known.setdefault(self.redact(name), len(self.known))
+            return self.index_by_name.setdefault(OTHER_NAMES, len(self.index_by_name))
+        code = self.index_by_name.setdefault(self.redact(name), len(self.index_by_name))
         self._index_by_raw_name[name] = code
         return code
 
@@ -70,7 +70,7 @@ def waits_of(parts: Iterable[RankStates], clock_error_ns: int, most: int) -> Wai
     """The waits of each rank, at most the `most` longest ones."""
     waits = {}
     for split in split_exposed(list(parts), clock_error_ns):
-        collectives, matched = split.states.collectives, split.arrivals.matched
+        collectives, matched = split.states.collectives, split.arrivals.is_matched
         start = collectives.start[matched]
         end = np.clip(split.arrivals.last[matched], start, collectives.end[matched])
         longest = np.argsort(start - end, kind="stable")[:most]
@@ -136,10 +136,10 @@ def encode_sides(
             }
             for number, side, rank in pairs
         ],
-        "names": _cut(list(names.known)),
+        "names": _cut(list(names.index_by_name)),
     }
-    facts["short"] = _shorten(list(names.known))
-    facts["function"] = _name_functions(list(names.known))
+    facts["short"] = _shorten(list(names.index_by_name))
+    facts["function"] = _name_functions(list(names.index_by_name))
     return json.dumps(facts, separators=(",", ":")), packer.start_packing()
 
 

@@ -91,7 +91,7 @@ def _find_binding_edges(graph: RunGraph, time: IntArray, weights: Weights) -> In
     # A kernel's end follows from its start alone. Communication beside it may have made it later
     # than the lag of that edge says.
     reached = np.where(edges.kind == Edge.RUN, time[edges.target], time[edges.source] + weights.lag)
-    reached[weights.gone] = np.iinfo(np.int64).min
+    reached[weights.is_gone] = np.iinfo(np.int64).min
     # of several edges that are fulfilled at the same time, the first one
     order = np.lexsort((-np.arange(len(reached)), reached, edges.target))
     best = np.full(len(time), -1)

@@ -46,7 +46,7 @@ def simulate(graph: RunGraph, weights: Weights) -> IntArray:
     roles = _find_roles(graph)
     edges, delay = graph.edges, weights.delay
     lag = _set_durations(graph, weights)
-    live = ~weights.gone
+    live = ~weights.is_gone
     slowed = roles[edges.target] == ENDS
     # Their ends are events: when one comes depends on the communication that meets it.
     live &= ~(slowed & (edges.kind == Edge.RUN))

@@ -12,15 +12,15 @@ from gpu_profile.analysis.replay.run.run_graph import RunGraph
 
 @dataclass(frozen=True, eq=False)
 class Weights:
-    """`lag` and `gone` (the dependency does not exist any more) by edge, `delay` by node, `work` by
-    operation (its time without communication beside it), `silent` by call (the part of pauses in
+    """`lag` and `is_gone` (the dependency does not exist any more) by edge, `delay` by node, `work`
+    by operation (its time without communication beside it), `silent` by call (the part of pauses in
     the delay before it); times in ns.
     """
 
     lag: IntArray
     delay: IntArray
     work: IntArray
-    gone: Flags
+    is_gone: Flags
     silent: IntArray
 
     @classmethod
@@ -32,7 +32,7 @@ class Weights:
     @cached_property
     def digest(self) -> bytes:
         """Equal where a replay gives equal times, which do not depend on `silent`."""
-        columns = (self.lag, self.delay, self.work, self.gone)
+        columns = (self.lag, self.delay, self.work, self.is_gone)
         return blake2b(b"".join(column.tobytes() for column in columns), digest_size=16).digest()
 
     def with_delay(self, nodes: IntArray, delay: IntArray | int) -> "Weights":
@@ -51,6 +51,6 @@ class Weights:
         return replace(self, work=changed)
 
     def without_edges(self, edges: IntArray) -> "Weights":
-        gone = self.gone.copy()
+        gone = self.is_gone.copy()
         gone[edges] = True
-        return replace(self, gone=gone)
+        return replace(self, is_gone=gone)

@@ -71,7 +71,7 @@ def copy_tables(pair: sqlite3.Connection, options: ScrubOptions, redactor: Redac
         rows += _copy_table(pair, table, options)
         pair.execute("COMMIT")
     left_out = len(tables) - len(plain)
-    return Copied(len(plain), rows, left_out, values.emptied, tuple(sorted(values.notes)))
+    return Copied(len(plain), rows, left_out, values.emptied_blobs, tuple(sorted(values.notes)))
 
 
 @dataclass
@@ -81,7 +81,7 @@ class _Values:
     options: ScrubOptions
     redactor: Redactor
     payloads: NumberPayloads
-    emptied: int = 0
+    emptied_blobs: int = 0
     notes: set[str] = field(default_factory=set)
 
     def register(self, pair: sqlite3.Connection) -> None:
@@ -112,7 +112,7 @@ class _Values:
         """A blob can hold any text in any format, so it goes, unless the user wants it."""
         if self.options.keep_blobs and not self._is_too_long(blob):
             return redact_blob(blob, partial(self.redactor.text, everywhere=True))
-        self.emptied += bool(blob)
+        self.emptied_blobs += bool(blob)
         return b""
 
     def _is_too_long(self, raw: bytes) -> bool:

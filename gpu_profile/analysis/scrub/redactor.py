@@ -34,13 +34,13 @@ class Literal:
     value: str
     replacement: str
     word: bool = True
-    short: bool = False
+    is_short: bool = False
     """Up to three letters: replaced only in names of reports and fields about the machine."""
 
     @property
     def pattern(self) -> str:
         text = re.escape(self.value)
-        if self.short:
+        if self.is_short:
             return rf"(?i:(?<=\.){text}(?=\.(?:\d+\.)?(?:nsys-rep|sqlite|qdstrm)))"
         if not self.word:
             return text
@@ -102,8 +102,8 @@ class Redactor:
         for literal, pattern in self._literals:
             if (literal.replacement == USER) == users:
                 value = pattern.sub(literal.replacement, value)
-                if literal.short and everywhere:
-                    value = replace(literal, short=False).regex.sub(literal.replacement, value)
+                if literal.is_short and everywhere:
+                    value = replace(literal, is_short=False).regex.sub(literal.replacement, value)
         return value
 
     def leaks(self, value: str) -> str:

@@ -254,7 +254,7 @@ def _choose_stand_ins(hosts: Iterable[str]) -> dict[str, str]:
 
 
 def _make_literal(word: str, stand_in: str) -> Literal:
-    return Literal(word, stand_in, short=len(word) < _SHORTEST_ANYWHERE)
+    return Literal(word, stand_in, is_short=len(word) < _SHORTEST_ANYWHERE)
 
 
 def _is_telling(word: str) -> bool:

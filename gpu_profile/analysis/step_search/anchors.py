@@ -40,14 +40,14 @@ class Anchor:
     occurrences.
 
     `place`: where it occurs in the sample. `typical`: the median content of the stretches.
-    `alike`: a mask of the stretches near it. `cover`: the part of the launches in those.
+    `is_alike`: a mask of the stretches near it. `cover`: the part of the launches in those.
     """
 
     length: int
     code: np.uint64
     place: IntArray
     typical: NDArray[np.float64]
-    alike: Flags
+    is_alike: Flags
     cover: float
     tolerance: float = ALIKE
 
@@ -148,7 +148,7 @@ def is_inner_loop(anchor: Anchor, gpu: IntArray) -> bool:
     A program that reads one box, or one beam, after the other copies something in each of them, and
     its network computes once in 128.
     """
-    others = ~anchor.alike
+    others = ~anchor.is_alike
     if not comes_regularly(find_rows(others)):
         return False
     time = np.add.reduceat(gpu, anchor.place)[:-1]

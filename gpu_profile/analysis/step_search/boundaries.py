@@ -28,14 +28,14 @@ FAR = 1.0
 class Repetition:
     """The steps that were found.
 
-    `first`: the row of each step's first launch. `end`: one after the last launch of the last
-    step. `alike`: the part of the steps with the typical content. `size`: launches of a typical
+    `first`: the row of each step's first launch. `end`: one after the last launch of the last step.
+    `alike_part`: the part of the steps with the typical content. `size`: launches of a typical
     step. `pauses`: the rows at which evaluations between steps begin. `by_copies`: see tokens.py.
     """
 
     first: IntArray
     end: int
-    alike: float
+    alike_part: float
     size: int
     pauses: IntArray = field(default_factory=lambda: np.empty(0, np.int64))
     by_copies: bool = False
@@ -50,12 +50,12 @@ class Repetition:
 class Cycles:
     """The occurrences of an anchor in all launches, from the first repetition to the last.
 
-    `alike` is for the stretch after each occurrence but the last; `size` is their usual length in
-    launches.
+    `is_alike` is for the stretch after each occurrence but the last; `size` is their usual length
+    in launches.
     """
 
     place: IntArray
-    alike: Flags
+    is_alike: Flags
     size: int
 
 
@@ -64,7 +64,7 @@ def find_cycles(launches: Launches, anchor: Anchor) -> Cycles:
     place = np.flatnonzero(launches.ngrams[anchor.length] == anchor.code)
     far = distances(launches.content.between(place), anchor.typical)
     size = np.diff(place)
-    usual = int(np.median(np.diff(anchor.place)[anchor.alike]))
+    usual = int(np.median(np.diff(anchor.place)[anchor.is_alike]))
     near = np.flatnonzero(far <= anchor.tolerance)
     possible = (far <= FAR) & (size >= SHORT * usual)
     low, high = int(near[0]), int(near[-1])
@@ -93,7 +93,7 @@ def steps_by_optimizer(launches: Launches, cycles: Cycles) -> Repetition:
     else:
         first = include_evaluations(launches, first, np.maximum(default, 0), size)
     pauses = find_pauses(launches, first, default, size)
-    return Repetition(first, int(last[-1]) + 1, float(cycles.alike.mean()), size, pauses)
+    return Repetition(first, int(last[-1]) + 1, float(cycles.is_alike.mean()), size, pauses)
 
 
 def _optimizer_ends(launches: Launches, cycles: Cycles) -> IntArray:
@@ -117,8 +117,8 @@ def steps_by_pause(launches: Launches, cycles: Cycles) -> Repetition:
     where the host pauses longest.
     """
     sizes = np.diff(cycles.place)
-    usual = int(np.median(sizes[cycles.alike]))
-    rows = cycles.place[:-1][cycles.alike & (sizes == usual)]
+    usual = int(np.median(sizes[cycles.is_alike]))
+    rows = cycles.place[:-1][cycles.is_alike & (sizes == usual)]
     offset = _phase(launches, rows, usual, cycles) if len(rows) else 0
     target = np.r_[cycles.place[0] - usual, cycles.place] + offset
     target = target[target < len(launches)]
@@ -131,7 +131,7 @@ def steps_by_pause(launches: Launches, cycles: Cycles) -> Repetition:
     if end - first[-1] < SHORT * usual:
         first, end = first[:-1], int(first[-1])
     first = leave_out_evaluations(launches, first, end, usual)
-    return Repetition(first, end, float(cycles.alike.mean()), usual)
+    return Repetition(first, end, float(cycles.is_alike.mean()), usual)
 
 
 def _phase(launches: Launches, rows: IntArray, size: int, cycles: Cycles) -> int:

@@ -42,7 +42,8 @@ def choose_anchor(launches: Launches, anchors: list[Anchor], begin: int) -> Anch
     best_alike = None
     for _, same in groupby(anchors, key=lambda anchor: anchor.count):
         best = max(
-            same, key=lambda choice: (round(choice.cover, 2), choice.alike.mean(), -choice.length)
+            same,
+            key=lambda choice: (round(choice.cover, 2), choice.is_alike.mean(), -choice.length),
         )
         if optimizer is not None:
             is_complete = _all_hold(best, optimizer)
@@ -63,14 +64,14 @@ def _is_better(anchor: Anchor, other: Anchor | None) -> bool:
     """
     if other is None:
         return True
-    return bool(anchor.cover * anchor.alike.mean() > CLEAR * other.cover * other.alike.mean())
+    return bool(anchor.cover * anchor.is_alike.mean() > CLEAR * other.cover * other.is_alike.mean())
 
 
 def _in_order(launches: Launches, anchor: Anchor) -> bool:
     """Whether alike stretches also hold the same launches in a row, not only the same counts."""
-    usual = np.median(np.diff(anchor.place)[anchor.alike])
+    usual = np.median(np.diff(anchor.place)[anchor.is_alike])
     code = launches.ngrams[max(length for length in NGRAMS if length <= np.clip(usual, 1, ORDER))]
-    rows = np.flatnonzero(anchor.alike[:-1] & anchor.alike[1:])[-LOOKS:]
+    rows = np.flatnonzero(anchor.is_alike[:-1] & anchor.is_alike[1:])[-LOOKS:]
     edges = [anchor.place[row : row + 3] for row in rows]
     same = [float(np.isin(code[a:b], code[b:c]).mean()) for a, b, c in edges]
     return bool(same) and float(np.median(same)) >= SAME_ORDER
@@ -114,16 +115,16 @@ def _is_whole(launches: Launches, anchor: Anchor, begin: int) -> bool:
         return False
     if _is_even(anchor):
         return True
-    others = np.flatnonzero(~anchor.alike)
-    is_regular = comes_regularly(find_rows(~anchor.alike))
-    if len(others) < FEW * len(anchor.alike) and not is_regular:
+    others = np.flatnonzero(~anchor.is_alike)
+    is_regular = comes_regularly(find_rows(~anchor.is_alike))
+    if len(others) < FEW * len(anchor.is_alike) and not is_regular:
         return True
-    other = anchor.place[:-1][~anchor.alike]
-    after = anchor.place[1:][~anchor.alike]
+    other = anchor.place[:-1][~anchor.is_alike]
+    after = anchor.place[1:][~anchor.is_alike]
     fetched = np.diff(np.searchsorted(np.flatnonzero(launches.to_host), np.c_[other, after]))
     if np.mean(fetched > 0) < HALF:
         return False
     time = np.add.reduceat(launches.gpu, anchor.place)[:-1].astype(np.float64)
-    usual = float(np.median(time[anchor.alike]))
-    more = float(np.maximum(time[~anchor.alike] - usual, 0).sum())
+    usual = float(np.median(time[anchor.is_alike]))
+    more = float(np.maximum(time[~anchor.is_alike] - usual, 0).sum())
     return more < LITTLE_TIME * float(time.sum())

@@ -169,7 +169,7 @@ def _find_regular(launches: Launches, first: IntArray, ends: IntArray) -> IntArr
         return length
     begins = first[np.r_[0, rows]]
     window = launches.token[begins[:, None] - size + np.arange(size)]
-    apart = launches.asked[begins] - launches.returned[begins - 1]
+    apart = launches.call_starts[begins] - launches.call_ends[begins - 1]
     if np.all(window == window[1]) and apart[0] <= FARTHER * np.median(apart[1:]):
         length[rows] = size
     return length

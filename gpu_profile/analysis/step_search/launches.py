@@ -17,17 +17,17 @@ class Launches:
     """Launches in order, in arrays of one length; times in ns.
 
     `token`: a number for each full name. `kind`: a coarser number, for names without digits and
-    template arguments. `asked`, `returned`: start and end of the host's call. `pause`: how long the
-    host worked between the call before and this one, without blocking calls. `gpu`: time on the
-    GPU, 0 for communication, because it waits. The flags `to_device`, `to_host`, `values` (a small
-    copy to the host), `graph`, `communication`, `optimizer`, `multiplies` (matrices) and `tests`
-    (of XLA's autotuner) tell what the operation is.
+    template arguments. `call_starts`, `call_ends`: start and end of the host's call. `pause`: how
+    long the host worked between the call before and this one, without blocking calls. `gpu`: time
+    on the GPU, 0 for communication, because it waits. The flags `to_device`, `to_host`, `values` (a
+    small copy to the host), `graph`, `communication`, `optimizer`, `multiplies` (matrices) and
+    `tests` (of XLA's autotuner) tell what the operation is.
     """
 
     token: IntArray
     kind: IntArray
-    asked: IntArray
-    returned: IntArray
+    call_starts: IntArray
+    call_ends: IntArray
     pause: IntArray
     gpu: IntArray
     graph: Flags

@@ -51,7 +51,7 @@ def is_loop_body(launches: Launches, anchor: Anchor) -> bool:
 
 def takes_turns(anchor: Anchor) -> bool:
     """Whether every third or fourth stretch is another one: they are the parts of a step."""
-    others = np.flatnonzero(~anchor.alike)
+    others = np.flatnonzero(~anchor.is_alike)
     if len(others) < FEWEST_ROUNDS or not comes_regularly(others):
         return False
     return bool(np.median(np.diff(others)) <= MOST_PARTS)

@@ -106,7 +106,7 @@ def _search(launches: Launches, begin: int) -> Repetition | str:
     cycles = find_cycles(launches, chosen)
     by_optimizer = spread_over(launches.optimizer, begin) is not None
     if not by_optimizer and (missing := _missing(launches, cycles)):
-        return f"the launches repeat {len(cycles.alike)} times, but {missing} came between"
+        return f"the launches repeat {len(cycles.is_alike)} times, but {missing} came between"
     steps = (steps_by_optimizer if by_optimizer else steps_by_pause)(launches, cycles)
     if len(steps.first) < FEWEST:
         return f"the launches repeat {len(steps.first)} times, and fewer than {FEWEST} tell nothing"

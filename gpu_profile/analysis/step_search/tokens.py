@@ -66,7 +66,7 @@ def _finds_more(ends: IntArray, repetition: Repetition) -> bool:
     """Whether the copies tell more iterations than the repetition, which holds one in each, or
     holds them in no order and is of some iterations only.
     """
-    is_sure = repetition.alike >= NEARLY_ALL and len(repetition.first) >= MANY
+    is_sure = repetition.alike_part >= NEARLY_ALL and len(repetition.first) >= MANY
     if not is_sure and are_uneven(repetition, ends):
         return True
     edges = np.r_[repetition.first, repetition.end]

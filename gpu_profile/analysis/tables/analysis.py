@@ -33,7 +33,7 @@ class Scope:
     `ranks`: the rank by process id (a report may hold several). `offset_ns`: added to this
     report's times to get the run's clock. `by`: the grouping of the table, "", "rank", "device" or
     "stream", shown in its first columns. `later`: windows that are read together with this first
-    one; `joined`: this is such a later window. `edges`: (number, start, end) of every window on
+    one; `is_joined`: this is such a later window. `edges`: (number, start, end) of every window on
     the run's clock. `depth`: how deep into the model a table of modules goes, 0 for all.
     `between`: start and end in ns on the run's clock, of a table that shows a part of the run.
     `run_ranks`: how many ranks all reports have.
@@ -43,7 +43,7 @@ class Scope:
     offset_ns: int = 0
     by: str = ""
     later: tuple[LaterWindow, ...] = ()
-    joined: bool = False
+    is_joined: bool = False
     edges: tuple[tuple[int, int, int], ...] = ()
     depth: int = 0
     between: tuple[int, int] = (0, 0)

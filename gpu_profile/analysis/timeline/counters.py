@@ -37,7 +37,7 @@ def make_counters(activity: Activity) -> Iterator[Series]:
 
 def _count_queued(activity: Activity) -> Series:
     """The number of operations that the host has launched and the GPU has not begun."""
-    issue_time = np.minimum(activity.launched[:], activity.ops.start)
+    issue_time = np.minimum(activity.launch_starts[:], activity.ops.start)
     time = np.concatenate((issue_time, activity.ops.start))
     change = np.repeat(np.array([1, -1]), len(issue_time))
     return _sum_changes("GPU operations queued", "operations", time, change.astype(float))

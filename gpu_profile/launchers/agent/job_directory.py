@@ -79,7 +79,7 @@ def check_agent_result(result: Result, doing: str) -> Result:
     Other exit codes (no Python there) raise ToolError.
     """
     if result.returncode:
-        what, kind = f"{doing}: {result.said}", _REFUSALS.get(result.returncode)
+        what, kind = f"{doing}: {result.last_line}", _REFUSALS.get(result.returncode)
         if kind:  # job.py's message ends with what to do
             raise kind(what)
         raise ToolError(what, "`invoke doctor` with the same --on looks at that machine")

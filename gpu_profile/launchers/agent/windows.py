@@ -132,7 +132,7 @@ def _await_all(
         pending = {place: command for place, command in pending.items() if place not in done}
         if not pending:
             return answers
-    lost = {place: {"state": "lost", "why": results[place].said} for place in pending}
+    lost = {place: {"state": "lost", "why": results[place].last_line} for place in pending}
     return answers | {name: lost[place] for place in pending for name in names[place]}
 
 

@@ -176,7 +176,7 @@ class DockerLauncher(LauncherDefaults):
 
     def check_job(self, job: Job, plan: NsysPlan) -> Steps[None]:
         """Raise an error if the command names a file of this machine that the container lacks."""
-        if plan.privileged:
+        if plan.needs_privileges:
             own_directory.refuse_privileges(job, self.owner)
         if is_armed(job) and not job.carrier:
             yield from image_programs.require_armable(self.image)
@@ -190,7 +190,7 @@ class DockerLauncher(LauncherDefaults):
         stand in no process list.
         """
         name = [f"--hostname={self.hostname}"] if self.hostname else []
-        rights = ["--cap-add=SYS_ADMIN"] if plan.privileged else []
+        rights = ["--cap-add=SYS_ADMIN"] if plan.needs_privileges else []
         carried = carrier_volume.mount_options(job.carrier) if job.carrier else ()
         _, *program = job.profile_words if job.carrier else ("", *job.profile_words)
         return (

@@ -43,9 +43,9 @@ def check_cluster(cluster: KubernetesCluster, kind: Kind) -> Steps[tuple[Check, 
     if server.returncode:
         error = make_kubectl_error(server, f"context {name}")
         found, advice = error.what, error.hint
-        return (Check(name="cluster", ok=False, found=found, advice=advice, required=True),)
+        return (Check(name="cluster", ok=False, result=found, advice=advice, is_required=True),)
     version = _parse_json(server).get("serverVersion", {}).get("gitVersion", "?")
-    results = [Check(name="cluster", ok=True, found=f"{version} at context {name}")]
+    results = [Check(name="cluster", ok=True, result=f"{version} at context {name}")]
     results += yield from _check_operator(cluster, kind)
     results += yield from _check_nodes(cluster)
     results += yield from _check_rights(cluster, kind)
@@ -70,7 +70,7 @@ def _check_operator(cluster: KubernetesCluster, kind: Kind) -> Steps[list[Check]
     is_served = resource in kinds
     advice = f"`invoke k8s.install-operator --operator {kind.operator}`"
     results = [
-        Check(name=kind.resource, ok=is_served, found="served" if is_served else "", advice=advice)
+        Check(name=kind.resource, ok=is_served, result="served" if is_served else "", advice=advice)
     ]
     deployments = _parse_json((yield cluster.get("deployments", "--all-namespaces")))
     images = {
@@ -84,7 +84,7 @@ def _check_operator(cluster: KubernetesCluster, kind: Kind) -> Steps[list[Check]
             f"{image}{'' if up else ' (not running)'}" for image, up in images.items()
         )
         ok = bool(images) and all(images.values())
-        results.append(Check(name="operators", ok=ok, found=observation, advice=advice))
+        results.append(Check(name="operators", ok=ok, result=observation, advice=advice))
     return results
 
 
@@ -92,15 +92,17 @@ def _check_nodes(cluster: KubernetesCluster) -> Steps[list[Check]]:
     answer = yield cluster.get("nodes")
     if answer.returncode:
         advice = "Say --gpus-per-node or --instance: what nodes offer cannot be read"
-        return [Check(name="nodes", ok=False, found="may not be listed", advice=advice)]
+        return [Check(name="nodes", ok=False, result="may not be listed", advice=advice)]
     nodes = [item["status"].get("allocatable", {}) for item in _parse_json(answer).get("items", ())]
-    results = [Check(name="nodes", ok=bool(nodes), found=str(len(nodes)), advice="Add nodes")]
+    results = [Check(name="nodes", ok=bool(nodes), result=str(len(nodes)), advice="Add nodes")]
     for resource, word in _AMOUNTS.items():
         offered = [str(node[resource]) for node in nodes if str(node.get(resource, "0")) != "0"]
         observation = (
             f"{', '.join(sorted(set(offered)))} on {len(offered)} nodes" if offered else ""
         )
-        results.append(Check(name=word, ok=bool(offered), found=observation, advice=_PLUGINS[word]))
+        results.append(
+            Check(name=word, ok=bool(offered), result=observation, advice=_PLUGINS[word])
+        )
     return results
 
 
@@ -120,7 +122,7 @@ def _check_rights(cluster: KubernetesCluster, kind: Kind) -> Steps[list[Check]]:
             denied.append(f"{verb} {what}")
     advice = f"Ask for a role that allows: {', '.join(denied)}"
     observation = f"{len(rights) - len(denied)} of {len(rights)} verbs"
-    return [Check(name="rights", ok=not denied, found=observation, advice=advice)]
+    return [Check(name="rights", ok=not denied, result=observation, advice=advice)]
 
 
 def _check_secrets(cluster: KubernetesCluster) -> Steps[list[Check]]:
@@ -136,7 +138,9 @@ def _check_secret_right(
 ) -> Steps[Check]:
     denied = (yield cluster.kubectl("auth", "can-i", verb, "secrets")).returncode
     advice = f"{reason}, nothing else. Ask for a role that allows: {verb} secrets"
-    return Check(name=name, ok=not denied, found="" if denied else f"{verb} secrets", advice=advice)
+    return Check(
+        name=name, ok=not denied, result="" if denied else f"{verb} secrets", advice=advice
+    )
 
 
 def _check_security(cluster: KubernetesCluster) -> Steps[list[Check]]:
@@ -149,7 +153,7 @@ def _check_security(cluster: KubernetesCluster) -> Steps[list[Check]]:
     if answer.returncode:
         error = make_kubectl_error(answer, f"namespace {namespace}")
         missing = "(NotFound)" in answer.stderr
-        return [Check(name="namespace", ok=not missing, found=error.what, advice=error.hint)]
+        return [Check(name="namespace", ok=not missing, result=error.what, advice=error.hint)]
     labels: Mapping[str, str] = _parse_json(answer).get("metadata", {}).get("labels", {})
     level = labels.get("pod-security.kubernetes.io/enforce", "privileged")
     advice = {
@@ -159,7 +163,10 @@ def _check_security(cluster: KubernetesCluster) -> Steps[list[Check]]:
     ok = level not in advice
     return [
         Check(
-            name="PodSecurity", ok=ok, found=f"{level} in {namespace}", advice=advice.get(level, "")
+            name="PodSecurity",
+            ok=ok,
+            result=f"{level} in {namespace}",
+            advice=advice.get(level, ""),
         )
     ]
 
@@ -174,7 +181,7 @@ def _check_collectors(cluster: KubernetesCluster) -> Steps[list[Check]]:
     ]
     advice = "--gpu-metrics needs `dcgmi profile --pause` on the job's nodes meanwhile"
     observation = ", ".join(names) or "none"
-    return [Check(name="DCGM", ok=not names, found=observation, advice=advice)]
+    return [Check(name="DCGM", ok=not names, result=observation, advice=advice)]
 
 
 def explain_rights(kind: Kind, options: PodOptions) -> tuple[Check, ...]:
@@ -182,18 +189,18 @@ def explain_rights(kind: Kind, options: PodOptions) -> tuple[Check, ...]:
     return (
         _explain_user(options),
         _explain_capabilities(kind, options),
-        Check(name="pods' seccomp", ok=True, found="RuntimeDefault"),
+        Check(name="pods' seccomp", ok=True, result="RuntimeDefault"),
         Check(
             name="pods' API token",
             ok=True,
-            found="not mounted",
+            result="not mounted",
         ),
     )
 
 
 def _explain_user(options: PodOptions) -> Check:
     if options.run_as_user:
-        return Check(name="pods' user", ok=True, found=f"{options.run_as_user}, not root")
+        return Check(name="pods' user", ok=True, result=f"{options.run_as_user}, not root")
     reason = "KUBE_RUN_AS_USER is 0"
     if options.own_user:
         reason = "INSTALL_MPI=false: the image has no account with the id 1000"
@@ -202,7 +209,7 @@ def _explain_user(options: PodOptions) -> Check:
         if options.place.takes_root:
             reason = "A node's directory is root's alone"
     advice = f"{reason}. Set KUBE_RUN_AS_USER to a user who may write the reports"
-    return Check(name="pods' user", ok=False, found=_ROOT, advice=advice)
+    return Check(name="pods' user", ok=False, result=_ROOT, advice=advice)
 
 
 def _explain_capabilities(kind: Kind, options: PodOptions) -> Check:
@@ -210,6 +217,6 @@ def _explain_capabilities(kind: Kind, options: PodOptions) -> Check:
     if kind.root_needs and not options.run_as_user:
         needs = ", ".join(kind.root_needs)
         advice = f"A root sshd needs them for its sandbox and its log-in. {_SAMPLING}"
-        return Check(name=name, ok=False, found=f"{needs} in workers", advice=advice)
+        return Check(name=name, ok=False, result=f"{needs} in workers", advice=advice)
     note = f"; {kind.rights_note}" if kind.rights_note else ""
-    return Check(name=name, ok=True, found=f"none; {_SAMPLING}{note}")
+    return Check(name=name, ok=True, result=f"none; {_SAMPLING}{note}")

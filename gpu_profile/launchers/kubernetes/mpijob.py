@@ -117,7 +117,9 @@ class MpiJobLauncher(KubernetesJob):
 
         Each rank leaves a file `.ran.RANK.HOST`. mpirun exits with 0 even if it used fewer hosts.
         """
-        if self.kind.succeeded not in list_conditions(job) or get_annotation(job, "manifest"):
+        if self.kind.success_condition not in list_conditions(job) or get_annotation(
+            job, "manifest"
+        ):
             return
         directory, expected_pods, hosts = get_annotation(job, "reports"), self.expected(job), set()
         for pod in filter(pods.is_running, job_pods):

@@ -89,7 +89,7 @@ class PodOptions:
 
         SYS_ADMIN reaches root alone, so a default user gives way to the image's own.
         """
-        if plan.privileged and self.own_user:
+        if plan.needs_privileges and self.own_user:
             return dataclasses.replace(self, run_as_user=0)
         return self
 

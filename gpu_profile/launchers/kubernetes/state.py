@@ -29,11 +29,10 @@ class Kind:
     whose output in `container`, by default the pod's first, is the job's; `worker_role` and
     `speaker_role` narrow the label's selector, as in `,training.kubeflow.org/job-role=worker`. The
     job's exit code is that of the pod with `leader` in its name. `suspend` is the patch that makes
-    the job release its pods.
-    `holds`: pods wait after the run for the fetch. `root_needs` are the capabilities that workers
-    have as root. `rights_note` is what else `doctor` says of the pods' rights. `list_gone` returns
-    the names of a failed job's pods that were deleted while it ran. `outlived`: pods run on after
-    the job's end, and the fetch ends what they record.
+    the job release its pods. `holds`: pods wait after the run for the fetch. `root_needs` are the
+    capabilities that workers have as root. `rights_note` is what else `doctor` says of the pods'
+    rights. `list_gone` returns the names of a failed job's pods that were deleted while it ran.
+    `is_outlived`: pods run on after the job's end, and the fetch ends what they record.
     """
 
     resource: str
@@ -42,11 +41,11 @@ class Kind:
     leader: str
     suspend: Mapping[str, object]
     container: str = ""
-    succeeded: str = "Succeeded"
-    failed: str = "Failed"
-    suspended: str = "Suspended"
+    success_condition: str = "Succeeded"
+    failure_condition: str = "Failed"
+    suspension_condition: str = "Suspended"
     holds: bool = False
-    outlived: bool = False
+    is_outlived: bool = False
     root_needs: tuple[str, ...] = ()
     rights_note: str = ""
     worker_role: str = ""

@@ -31,7 +31,7 @@ class TrainJobLauncher(KubernetesJob):
         container="node",
         leader="-node-0-0",
         suspend={"suspend": True},
-        succeeded="Complete",
+        success_condition="Complete",
         holds=True,
     )
 
@@ -67,7 +67,7 @@ class TrainJobLauncher(KubernetesJob):
     def refuse(self, plan: NsysPlan) -> None:
         """Raise SettingsError for settings that a runtime patch cannot express."""
         hint = "Put it into the cluster's runtime, or use --on pytorchjob"
-        if plan.privileged:
+        if plan.needs_privileges:
             raise SettingsError("a TrainJob cannot add CAP_SYS_ADMIN to its runtime", hint)
         if self.options.priority_class:
             raise SettingsError("a TrainJob cannot set KUBE_PRIORITY_CLASS", hint)

@@ -60,7 +60,7 @@ class SlurmCluster:
         partition = [f"--partition={self.script.partition}"] if self.script.partition else []
         result = yield self.place.run("sinfo", "--noheader", "--format=%G", *partition)
         if result.returncode:
-            what = f"asking Slurm for GPUs: {result.said}"
+            what = f"asking Slurm for GPUs: {result.last_line}"
             otherwise = ToolError(what, self.place.hint(result))
             self.place.reached(result, "asking Slurm for GPUs")
             raise explain_refusal(_NO_CLUSTER, result.stderr, what, otherwise)
@@ -129,8 +129,8 @@ class SlurmCluster:
         """Return the error for a failed sbatch: its own last message, otherwise ssh's."""
         messages = [line for line in result.stderr.splitlines() if line.startswith("sbatch: ")]
         if not messages and self.place.host:
-            return ToolError(f"submitting: {result.said}", self.place.hint(result))
-        line = messages[-1] if messages else result.said
+            return ToolError(f"submitting: {result.last_line}", self.place.hint(result))
+        line = messages[-1] if messages else result.last_line
         return slurm_state.make_sbatch_error(line.removeprefix("sbatch: ").removeprefix("error: "))
 
     def status(self, job_id: str) -> Steps[JobStatus | None]:
@@ -142,7 +142,7 @@ class SlurmCluster:
             "scontrol", "show", "job", parse_job_number(job_id), "--oneliner"
         )
         if self.place.away(scontrol_result) or "Unable to contact" in scontrol_result.stderr:
-            return JobStatus(state=JobState.UNKNOWN, reason=scontrol_result.said)
+            return JobStatus(state=JobState.UNKNOWN, reason=scontrol_result.last_line)
         self.place.reached(scontrol_result, "asking Slurm")
         if scontrol_result.returncode == 0:
             return slurm_state.parse_scontrol(scontrol_result.stdout)

@@ -205,7 +205,7 @@ class SlurmLauncher(Scripted):
         If Slurm has forgotten the job, the script's line alone decides.
         """
         status = yield from self.cluster.status(job_id)
-        if status and (not status.state.finished or status.state is JobState.SUCCEEDED):
+        if status and (not status.state.is_finished or status.state is JobState.SUCCEEDED):
             return status
         ended = yield self._link.call(job_id, 'cat "$d/ended"')
         if status:
@@ -229,7 +229,7 @@ class SlurmLauncher(Scripted):
         """Stop a job that has our comment in Slurm, or whose directory is ours."""
         yield from self.require_own(job_id)
         status = yield from self.status(job_id)
-        if not status.state.finished:
+        if not status.state.is_finished:
             yield from self.cluster.stop(job_id, status.state)
         if status.state is JobState.PENDING:  # the script never ran, so it cannot write this line
             yield self._link.call(job_id, 'echo stopped > "$d/ended"')

@@ -149,4 +149,4 @@ def _make_status(
         why = f"{again}; {why}" if why else again
     exit_code, _, signal = code.partition(":")
     ended = int(exit_code or 0) or (128 + int(signal or 0) if signal not in ("", "0") else 0)
-    return JobStatus(state=state, reason=why, exit_code=ended if state.finished else None)
+    return JobStatus(state=state, reason=why, exit_code=ended if state.is_finished else None)

@@ -56,7 +56,7 @@ def check_export(report: Path, output: Path, result: Result) -> None:
     """Raise ReportError, with the reason, unless `output` is a whole export of the report."""
     if result.returncode == 0 and is_whole_export(output):
         return
-    reason = result.said if result.returncode else "its export is not a whole SQLite file"
+    reason = result.last_line if result.returncode else "its export is not a whole SQLite file"
     text = result.stdout + result.stderr
     if shutil.disk_usage(output.parent).free < _LEAST_FREE:
         reason = f"the disk of {report.parent} is full"

@@ -96,7 +96,7 @@ def summarise_report(report: Report) -> ReportSummary:
     first_step, step_ms = times.excerpt() if times else (0, ())
     control = times.find_control() if times else None
     return ReportSummary(
-        recorded_steps=times.recorded if times else (),
+        recorded_steps=times.recorded_steps if times else (),
         first_step=first_step,
         step_ms=step_ms,
         step_unit=times.unit if times else STEP,

@@ -162,7 +162,7 @@ class Answers:
             raise ReportError(what, f"On a terminal `invoke {verb}` has no limit") from error
         # A gate that fails has answered: the new run is slower.
         if result.returncode not in (0, GateError.exit_code):
-            raise ReportError(result.said.removeprefix("error: "))
+            raise ReportError(result.last_line.removeprefix("error: "))
         answer: dict[str, Any] = json.loads(result.stdout)
         return answer
 

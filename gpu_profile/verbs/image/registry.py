@@ -98,7 +98,7 @@ def login(options: LoginOptions) -> None:
     elif plan.command is not None and plan.command.stdin:
         result = process.run(plan.command)
         if result.returncode:
-            raise RegistryError(f"docker login: {result.said}", "See REGISTRY")
+            raise RegistryError(f"docker login: {result.last_line}", "See REGISTRY")
     elif plan.command is not None:
         run_or_raise(plan.command, RegistryError)
 

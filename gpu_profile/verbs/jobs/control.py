@@ -156,7 +156,7 @@ def stop(options: StopOptions) -> None:
 
     def stop_job(launcher: Launcher, job_id: str) -> str:
         handle = str(Handle(launcher=launcher.name, id=job_id))
-        has_ended = process.drive(launcher.status(job_id)).state.finished
+        has_ended = process.drive(launcher.status(job_id)).state.is_finished
         # A job that had ended by itself keeps its own result.
         with contextlib.nullcontext() if has_ended else _marked(settings.report_dir, handle):
             process.drive(launcher.stop(job_id))

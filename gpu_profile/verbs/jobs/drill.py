@@ -31,7 +31,7 @@ from gpu_profile.verbs.jobs.from_flags.mounts import find_workdir, parse_mount
 from gpu_profile.verbs.jobs.start_run import start_run
 from gpu_profile.verbs.reading.open_run import ReportChoice, open_reading
 
-_PLAN = NsysPlan(options=(), privileged=True)
+_PLAN = NsysPlan(options=(), needs_privileges=True)
 """ncu reads GPU counters, which takes CAP_SYS_ADMIN in a container."""
 LOG = "drill.log"
 

@@ -159,7 +159,9 @@ def _start_run(
 def _make_plain(job: Job) -> Job:
     """Return the job of --baseline: without nsys, its steps timed where marks are wanted."""
     is_marked = job.profile is not None and job.profile.annotate != "none"
-    return dataclasses.replace(job, name=f"{job.name}-plain", profile=None, timed=is_marked)
+    return dataclasses.replace(
+        job, name=f"{job.name}-plain", profile=None, has_step_times=is_marked
+    )
 
 
 def strip_values(job: Job) -> Job:

@@ -68,8 +68,10 @@ def prune_runs(report_dir: Path, options: ReportsOptions) -> None:
         raise SettingsError(what, "Use --older 30d, --keep 10, or both")
     age = prune.parse_age(options.older) if options.older else timedelta(0)
     old = prune.find_old_runs(report_dir, datetime.now(timezone.utc), options.keep, age)
-    if old.spared:
-        Progress().say(f"{old.spared} runs are left: tagged, not ended, damaged, or behind a link")
+    if old.spared_count:
+        Progress().say(
+            f"{old.spared_count} runs are left: tagged, not ended, damaged, or behind a link"
+        )
     table = _make_table("old runs", old.removable, (), "none, so nothing is removed")
     print_tables([table], options.format)
     if not old.removable or options.dry_run:

@@ -29,9 +29,9 @@ def doctor(options: DoctorOptions) -> None:
         _repair(launcher, yes=options.yes)
     results = process.drive(launcher.doctor())
     show_checks(results, options.format)
-    missing = [check for check in results if check.required and not check.ok]
+    missing = [check for check in results if check.is_required and not check.ok]
     if missing:
-        raise ToolError(f"{missing[0].name}: {missing[0].found or 'missing'}", missing[0].advice)
+        raise ToolError(f"{missing[0].name}: {missing[0].result or 'missing'}", missing[0].advice)
 
 
 def show_checks(checks: Iterable[Check], form: str) -> None:
@@ -45,7 +45,7 @@ def show_checks(checks: Iterable[Check], form: str) -> None:
         (
             check.name,
             "ok" if check.ok else "missing",
-            check.found,
+            check.result,
             "" if check.ok else name_program(check.advice),
         )
         for check in checks
@@ -60,7 +60,7 @@ def format_checks(checks: Sequence[Check], width: int) -> Iterator[list[str]]:
     for check in checks:
         head = f"{check.name:{name_width}}  {'ok' if check.ok else 'missing':7}  "
         indent = " " * (_INDENT + 2)
-        yield _wrap(printable(check.found), width, head, " " * len(head)) or [head.rstrip()]
+        yield _wrap(printable(check.result), width, head, " " * len(head)) or [head.rstrip()]
         if not check.ok and check.advice:
             yield _wrap(check.advice, width, f"{' ' * _INDENT}> ", indent)
 

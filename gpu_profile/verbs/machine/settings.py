@@ -66,9 +66,9 @@ def _update_file(options: ConfigOptions) -> None:
     update = update_file(path, values)
     for name in update.unknown:
         Progress().say(f"note: {path}: {name} is not a setting, and kept")
-    parts = {"added": update.added, "changed": update.changed}
+    parts = {"added": update.added_keys, "changed": update.changed_keys}
     lines = [f"{what} {', '.join(names)}" for what, names in parts.items() if names]
-    lines += ["renewed order and comments"] if update.renewed else []
+    lines += ["renewed order and comments"] if update.is_renewed else []
     print(f"{path}: {'; '.join(lines) or 'has every setting, nothing to do'}")
 
 

@@ -81,7 +81,7 @@ def find_tree(ref: str) -> BaseTree:
     top = _ask("rev-parse", "--show-toplevel")
     if top.returncode:
         hint = "Run it in one, or name the base's code by --base-dir"
-        raise SettingsError(f"--base {ref}: this is not a git repository: {top.said}", hint)
+        raise SettingsError(f"--base {ref}: this is not a git repository: {top.last_line}", hint)
     latest = _find_commit(ref)
     shared = _ask("merge-base", latest, "HEAD")
     commit = latest if shared.returncode else shared.stdout.strip()
@@ -149,7 +149,9 @@ def _is_free(root: Path) -> bool:
 def _remove_tree(tree: BaseTree) -> None:
     removed = process.run(tree.remove) if tree.root.exists() else None
     if removed and removed.returncode:
-        Progress().say(f"note: {tree.root} is left: {removed.said}; `{tree.remove}` removes it")
+        Progress().say(
+            f"note: {tree.root} is left: {removed.last_line}; `{tree.remove}` removes it"
+        )
     with contextlib.suppress(OSError):  # another call may have its base there
         tree.root.parent.rmdir()
 
@@ -160,5 +162,7 @@ def _ask(*words: str) -> Result:
 
 def _check(result: Result, what: str) -> Result:
     if result.returncode:
-        raise ToolError(f"{what} failed: {result.said}", "--base-dir names a directory instead")
+        raise ToolError(
+            f"{what} failed: {result.last_line}", "--base-dir names a directory instead"
+        )
     return result

@@ -95,7 +95,7 @@ def _judge(result: comparison.Comparison, *, is_shown: bool) -> None:
 
     `is_shown`: the sentence of the result stands on stdout, and not here again.
     """
-    if result.regressed:
+    if result.is_regression:
         what = "the new side is slower than allowed" if is_shown else str(result)
         hint = "The kernels that changed are in the comparison" if result.kernels.rows else ""
         raise GateError(what, hint)

@@ -46,7 +46,7 @@ def _export_into(folder: Path, path: Path, settings: Settings) -> Path:
         result = run_export(export.export_command(prefix, path.absolute(), output))
         if result.returncode == 0 and is_whole_export(output):
             return output
-        failures.append(result.said)
+        failures.append(result.last_line)
     if not failures:
         raise ToolError(f"{path} needs an nsys to export it", "Set NSYS, or `invoke build`")
     raise ReportError(f"{path} cannot be exported: {failures[-1]}", "The nsys that recorded it can")

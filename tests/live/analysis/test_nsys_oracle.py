@@ -30,7 +30,7 @@ threads = [threading.Thread(target=work) for _ in range(3)]
 
 def run(argv: Command) -> None:
     done = process.run(argv)
-    assert done.returncode == 0, done.said
+    assert done.returncode == 0, done.last_line
 
 
 @pytest.fixture(scope="module")

@@ -111,7 +111,7 @@ def test_an_unreadable_report_is_named(cluster: Cluster, tmp_path: Path) -> None
     bad.write_bytes(b"")
     sources = [ReportSource(str(bad)), ReportSource(str(DATA / "rank0.sqlite.gz"))]
     found = analyse_reports(sources, ANALYSES, scheduler=cluster.address)
-    assert [source.name for source, _ in found.refused] == ["rank7.sqlite"]
+    assert [source.name for source, _ in found.refusals] == ["rank7.sqlite"]
     assert found.tables["cuda_gpu_kern_sum"].rows
 
 

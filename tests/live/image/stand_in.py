@@ -30,7 +30,7 @@ class Archive:
 
 def _run(*argv: str, **env: str) -> str:
     result = process.run(make_command(*argv, **env))
-    assert result.returncode == 0, result.said
+    assert result.returncode == 0, result.last_line
     return result.stdout
 
 

@@ -36,7 +36,7 @@ def toy_image(tmp_path: Path, image: str) -> Iterator[str]:
     )
     flags = (word for setting in settings for word in ("--set", setting))
     built = invoke_copy(project, "build", "--unlocked", *flags)
-    assert built.returncode == 0, built.said
+    assert built.returncode == 0, built.last_line
     yield f"{IMAGE}:latest"
     process.run(make_command("docker", "image", "rm", f"{IMAGE}:latest"))
 

@@ -126,7 +126,7 @@ def test_fish_completes_verbs_flags_values_and_files(
     script = f"gpu-profile --print-completion-script=fish | source; {asked}"
     argv = (find_shell("fish"), "--no-config", "--command", script)
     done = process.run(Command(argv=argv))
-    assert done.returncode == 0, done.said
+    assert done.returncode == 0, done.last_line
     answers = [part.split("\n")[1].partition("\t")[0] for part in done.stdout.split(">>")[1:]]
     assert answers == [words.rpartition("|")[2] for words in LINES.values()]
     assert not list(work.rglob("pwned"))

@@ -50,7 +50,7 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("wheel")
     words = (sys.executable, "-m", "hatchling", "build", "--target=wheel", f"--directory={folder}")
     built = process.run(make_command("env", f"--chdir={ROOT}", *words))
-    assert built.returncode == 0, built.said
+    assert built.returncode == 0, built.last_line
     return next(folder.glob("*.whl"))
 
 
@@ -82,15 +82,15 @@ def program(
     python = pythons[0] if request.param == "oldest" else pythons[-1]
     venv = tmp_path_factory.mktemp(request.param) / "venv"
     made = process.run(make_command(python, "-m", "venv", "--without-pip", str(venv)))
-    assert made.returncode == 0, made.said
+    assert made.returncode == 0, made.last_line
     # pip takes 10 s of CPU for this; it installs the sdist below.
     uv = (sys.executable, "-m", "uv", "--quiet", "--no-config", "pip", "install")
     pip = (*uv, f"--python={venv / 'bin' / 'python'}")
     locked = ("--require-hashes", f"--requirement={ROOT / 'requirements.txt'}")
     downloaded = process.run(make_command(*pip, *locked))
-    require("wheel", downloaded.returncode and f"no packages: {downloaded.said[-300:]}")
+    require("wheel", downloaded.returncode and f"no packages: {downloaded.last_line[-300:]}")
     installed = process.run(make_command(*pip, "--no-deps", str(wheel)))
-    assert installed.returncode == 0, installed.said
+    assert installed.returncode == 0, installed.last_line
     return venv / "bin" / "gpu-profile"
 
 
@@ -115,7 +115,7 @@ def built_image(embedded: None) -> Iterator[None]:
 def test_another_program_s_settings_are_left_alone(installed: Installed) -> None:
     assert installed.run("--version").stdout.startswith("gpu-profile ")
     shown = installed.run("config")
-    assert shown.returncode == 0, shown.said
+    assert shown.returncode == 0, shown.last_line
     assert ".env is not read: DJANGO_SETTINGS_MODULE is not a setting" in shown.stderr
     assert "theirs" not in shown.stdout
     assert installed.run("check").returncode == 2
@@ -128,23 +128,23 @@ NEWEST = pytest.mark.parametrize("program", ["newest"], indirect=True)
 @NEWEST
 def test_build_profile_and_answer(installed: Installed, built_image: None) -> None:
     built = installed.run("build", "--unlocked")
-    assert built.returncode == 0, built.said[-2000:]
+    assert built.returncode == 0, built.last_line[-2000:]
     lost = installed.run("profile", "--", "python3", "train.py")
     assert lost.returncode == 2
     assert "train.py is here and not in the container. Use --mount ." in lost.stderr
     assert not list((installed.home / "runs").iterdir())
     done = installed.run("profile", "--mount", ".", "--name=own", "--", "python3", "train.py")
-    assert done.returncode == 0, done.said
+    assert done.returncode == 0, done.last_line
     (run,) = (installed.home / "runs").iterdir()
     assert (run / "page.html").stat().st_size > 10_000
     assert f"page: {run}/page.html" in done.stdout
     answer = installed.run("diagnose", "--run=own", "--format=json")
-    assert answer.returncode == 0, answer.said
+    assert answer.returncode == 0, answer.last_line
     uid, folder = (installed.work / "result.txt").read_text().split()
     assert (installed.work / "result.txt").stat().st_mode & 0o022 == 0
     assert (int(uid), folder) == (installed.work.stat().st_uid, str(installed.work))
     checks = installed.run("test", "--", "-k", "manifest or requirements")
-    assert checks.returncode == 0, checks.said
+    assert checks.returncode == 0, checks.last_line
     # A run that was killed leaves the image.
     assert "`gpu-profile test` checks it" in built.stdout or "is up to date" in built.stdout
 
@@ -154,12 +154,12 @@ def test_the_same_without_docker(installed: Installed, nsys: str) -> None:
     """`.venv` here is an environment of the user's own, in which the program runs."""
     python = installed.program.with_name("python")
     own = process.run(make_command(str(python), "-m", "venv", str(installed.work / ".venv")))
-    assert own.returncode == 0, own.said
+    assert own.returncode == 0, own.last_line
     train = installed.work / "train.py"
     train.write_text(f"{TRAIN}import sys\nprint('prefix', sys.prefix)\n")
     words = ("profile", "--on=host", "--name=own", "--", "python", "train.py")
     done = installed.run(*words, env={"NSYS": nsys})
-    assert done.returncode == 0, done.said
+    assert done.returncode == 0, done.last_line
     (run,) = (installed.home / "runs").iterdir()
     assert (run / "page.html").exists()
     assert f"prefix {installed.work}/.venv" in (run / "output.log").read_text()
@@ -173,14 +173,14 @@ def from_sdist(
     folder = tmp_path_factory.mktemp("sdist")
     words = (sys.executable, "-m", "hatchling", "build", "--target=sdist", f"--directory={folder}")
     built = process.run(make_command("env", f"--chdir={ROOT}", *words))
-    assert built.returncode == 0, built.said
+    assert built.returncode == 0, built.last_line
     made = process.run(make_command(sys.executable, "-m", "venv", str(folder / "venv")))
-    assert made.returncode == 0, made.said
+    assert made.returncode == 0, made.last_line
     python = str(folder / "venv" / "bin" / "python")
     (sdist,) = folder.glob("*.tar.gz")
     pip = (python, "-m", "pip", "install", "--quiet", "--no-compile")
     done = process.run(make_command(*pip, str(sdist)))
-    require("wheel", done.returncode and f"no packages: {done.said[-300:]}")
+    require("wheel", done.returncode and f"no packages: {done.last_line[-300:]}")
     return Path(python).with_name("gpu-profile")
 
 
@@ -192,9 +192,9 @@ def test_an_sdist_installs_the_whole_command(from_sdist: Path, tmp_path: Path) -
     recording = ROOT / "tests" / "data" / "h200x4-ddp" / "rank0.sqlite.gz"
     (tmp_path / "rank0.sqlite").write_bytes(gzip.decompress(recording.read_bytes()))
     read = installed.run("stats", "--table=cuda_gpu_kern_sum", "--format=csv", "--report=.")
-    assert read.returncode == 0, read.said
+    assert read.returncode == 0, read.last_line
     assert read.stdout.startswith("Time (%),Total Time (ns),Instances,"), read.stdout[:300]
     planned = installed.run("build", "--unlocked", "--dry-run")
-    assert planned.returncode in (0, 3), planned.said  # 3: no engine here
+    assert planned.returncode in (0, 3), planned.last_line  # 3: no engine here
     checks = installed.run("test", "--dry-run")
-    assert f"{from_sdist.parents[1]}/lib/" in checks.stdout, checks.said
+    assert f"{from_sdist.parents[1]}/lib/" in checks.stdout, checks.last_line

@@ -22,7 +22,7 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("dist")
     argv = ("env", f"--chdir={ROOT}", *BUILD, f"--directory={folder}")
     built = process.run(Command(argv=argv))
-    assert built.returncode == 0, built.said
+    assert built.returncode == 0, built.last_line
     (path,) = folder.glob("*.whl")
     return path
 
@@ -77,7 +77,7 @@ def test_a_wheel_does_what_the_clone_does(
     texts = []
     for package, root in ((unpacked, unpacked / "gpu_profile" / "_files"), (ROOT, ROOT)):
         done = run_installed(package, *words, directory=tmp_path)
-        assert done.returncode in (0, 3), done.said  # 3: no engine here
+        assert done.returncode in (0, 3), done.last_line  # 3: no engine here
         text = done.stdout.replace(sys.executable, "PYTHON").replace(str(root), "ROOT")
         texts.append(TIME.sub("TIME", text))
     assert texts[0] == texts[1]
@@ -86,4 +86,4 @@ def test_a_wheel_does_what_the_clone_does(
 
 def test_a_wheel_finds_the_image_checks(unpacked: Path, tmp_path: Path) -> None:
     done = run_installed(unpacked, "test", "--dry-run", directory=tmp_path)
-    assert f"{unpacked}/gpu_profile/_files/tests/image" in done.stdout, done.said
+    assert f"{unpacked}/gpu_profile/_files/tests/image" in done.stdout, done.last_line

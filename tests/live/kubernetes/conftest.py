@@ -51,7 +51,7 @@ def kubernetes(require: Callable[[str, object], None]) -> None:
     require("kubernetes", not shutil.which("kubectl") and "kubectl is not installed")
     require("kubernetes", "KUBECONFIG" not in os.environ and "KUBECONFIG is not set")
     nodes = kubectl("get", "nodes", "--output=name")
-    require("kubernetes", nodes.returncode and nodes.said)
+    require("kubernetes", nodes.returncode and nodes.last_line)
     require("kubernetes", len(nodes.stdout.split()) < 2 and "two nodes are needed")
 
 

@@ -60,7 +60,7 @@ def count_steps(wrapper: Wrapper) -> list[int]:
     for report in sorted(wrapper.out.glob("*.nsys-rep")):
         output = report.with_suffix(".sqlite")
         done = run_export(export.export_command((str(wrapper.nsys),), report, output))
-        assert done.returncode == 0, done.said
+        assert done.returncode == 0, done.last_line
         with closing(sqlite3.connect(output)) as database:
             counts += [int(count) for (count,) in database.execute(query)]
     return counts

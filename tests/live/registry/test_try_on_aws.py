@@ -70,7 +70,7 @@ def test_ecr_is_tried_cleaned_up_and_reported(
     make_image(local)
     words = ("--only=ecr", f"--registry={real_registry.address}", f"--image={local}", "--yes")
     done = run_script(tmp_path, *words)
-    assert done.returncode == 0, done.said
+    assert done.returncode == 0, done.last_line
     report = (tmp_path / "try-on-aws.md").read_text()
     assert "| ecr | passed | " in report
     assert "- nothing is left" in report
@@ -85,7 +85,7 @@ def test_a_failed_trial_is_reported_and_the_next_is_skipped(
 ) -> None:
     words = ("--only=ecr,efa", f"--registry={real_registry.address}", "--image=absent-image:1")
     done = run_script(tmp_path, *words, "--yes")
-    assert done.returncode == 8, done.said
+    assert done.returncode == 8, done.last_line
     report = (tmp_path / "try-on-aws.md").read_text()
     assert "| ecr | failed | " in report
     assert "No such image: absent-image:1" in report
@@ -108,7 +108,7 @@ def test_no_account_is_one_line(
 
 def test_the_plan_says_costs_and_touches_nothing(tmp_path: Path) -> None:
     shown = run_script(tmp_path, "--dry-run", "--only=ecr,eks")
-    assert shown.returncode == 0, shown.said
+    assert shown.returncode == 0, shown.last_line
     assert "costs below 0.01 USD" in shown.stdout
     assert "skipped: no --context and --instance were given" in shown.stdout
     assert ACCOUNT in shown.stdout

@@ -65,7 +65,7 @@ def test_only_ranks_of_this_machine_tell_the_end(rank: tuple[int, bool]) -> None
     watch = MpirunWatch(0.0)
     ranks = [Process(8, 7, "sh", False, 0), Process(pid, 8, "python3", False, 0)]
     assert watch.look([_mpirun(), *ranks]) == []
-    ended = [rank._replace(ended=True) for rank in ranks]
+    ended = [rank._replace(has_ended=True) for rank in ranks]
     assert watch.look([_mpirun(), *ended]) == ([7] if here else [])
     assert watch.look([_mpirun()]) == ([7] if here else [])
 

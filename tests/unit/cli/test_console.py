@@ -153,7 +153,7 @@ def test_another_shell_is_refused(tmp_path: Path) -> None:
 def test_another_tasks_file_takes_the_verbs(tmp_path: Path) -> None:
     words = ("deploy", "--stage=live", "gp.trace-file", "json:dumps", "json:loads", "--domain=io")
     done = run_own_tasks(*words, directory=tmp_path)
-    assert done.stdout.startswith("deployed to live\n"), done.said
+    assert done.stdout.startswith("deployed to live\n"), done.last_line
     assert '"loads"' in done.stdout
     listed = run_own_tasks("--list", directory=tmp_path).stdout
     assert "gp.profile" in listed
@@ -164,7 +164,7 @@ def test_another_tasks_file_takes_the_verbs(tmp_path: Path) -> None:
 def test_the_words_after_the_dashes_reach_a_verb_of_another_tasks_file(tmp_path: Path) -> None:
     words = ("gp.profile", "--on=host", "--dry-run", "--gpus=0", "--", "python3", "a b.py", "-x")
     done = run_own_tasks(*words, directory=tmp_path)
-    assert done.returncode == 0, done.said
+    assert done.returncode == 0, done.last_line
     assert "a b.py" in done.stdout
 
 

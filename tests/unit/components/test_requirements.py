@@ -75,6 +75,6 @@ def test_another_text_is_another_stage(tmp_path: Path) -> None:
 
 def test_the_file_reaches_the_build_as_a_secret(tmp_path: Path) -> None:
     path = write(tmp_path, "einops\n")
-    decided = Decided(settings=settings_for(f"REQUIREMENTS={path}"), made={})
+    decided = Decided(settings=settings_for(f"REQUIREMENTS={path}"), decisions={})
     command = make_build_command(decided, Downloads(), BuildxOptions(root=ROOT))
     assert f"--secret=id=requirements,src={path}" in command.argv

@@ -28,10 +28,10 @@ def explain_refusal(engine: Engine) -> str:
 def test_a_good_engine_is_enough() -> None:
     require_engine(GOOD)
     checks = {check.name: check for check in check_engine(GOOD)}
-    required = {name for name, check in checks.items() if check.required}
+    required = {name for name, check in checks.items() if check.is_required}
     assert required == {"docker client", "docker engine", "docker buildx"}
     assert all(checks[name].ok for name in required)
-    assert (checks["docker GPUs"].ok, checks["docker GPUs"].found) == (
+    assert (checks["docker GPUs"].ok, checks["docker GPUs"].result) == (
         *(False, "no nvidia runtime: jobs run on CPUs"),
     )
 
@@ -53,7 +53,7 @@ def test_a_part_that_is_missing_is_named_with_how_to_get_it(name: str, engine: E
 def test_little_room_is_told_and_refuses_no_build(free: float, enough: bool) -> None:
     engine = dataclasses.replace(GOOD, free_gib=free)
     (check,) = (check for check in check_engine(engine) if check.name == "docker disk space")
-    assert (check.ok, check.found) == (
+    assert (check.ok, check.result) == (
         enough,
         f"{free:.0f} GiB free in {GOOD.root}",
     )
@@ -110,4 +110,4 @@ def test_a_rootless_engine_is_named(problem: str) -> None:
     other = dataclasses.replace(DENIED, problem=problem, rootless_socket=OWN)
     assert f"export DOCKER_HOST=unix://{OWN}" in explain_refusal(other)
     used = dataclasses.replace(GOOD, endpoint=f"unix://{OWN}", rootless=True)
-    assert check_engine(used)[1].found == "26.1.5+dfsg1, rootless"
+    assert check_engine(used)[1].result == "26.1.5+dfsg1, rootless"

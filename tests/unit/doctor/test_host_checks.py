@@ -53,17 +53,17 @@ def checks_of(nsys: tuple[Mapping[str, str], ...] = (NSYS,), **facts: object) ->
 def test_a_machine_that_lacks_nothing() -> None:
     checks = checks_of()
     assert all(check.ok for check in checks.values())
-    assert checks["python"].found == "3.12.4 on gpu7, Linux-6.8"
-    assert checks["GPU"].found == "2 x NVIDIA H200, 143771 MiB, sm_90, driver 565.57.01"
-    assert checks["nsys"].found == "2025.3.1 from PATH: /opt/nsys"
-    assert checks["space"].found == "80.0 GB free in /tmp"
+    assert checks["python"].result == "3.12.4 on gpu7, Linux-6.8"
+    assert checks["GPU"].result == "2 x NVIDIA H200, 143771 MiB, sm_90, driver 565.57.01"
+    assert checks["nsys"].result == "2025.3.1 from PATH: /opt/nsys"
+    assert checks["space"].result == "80.0 GB free in /tmp"
     assert list_lacking(FACTS) == {}
 
 
 def test_nothing_that_a_machine_lacks_keeps_a_job_from_running() -> None:
     bare = checks_of((), gpus=[], programs=[], free_bytes=0, perf_event_paranoid="", seccomp="2")
     assert [name for name, check in bare.items() if check.ok] == ["python"]
-    assert not any(check.required for check in bare.values())
+    assert not any(check.is_required for check in bare.values())
     assert all(check.advice for name, check in bare.items() if name != "python")
 
 
@@ -78,7 +78,7 @@ def test_an_nsys_without_an_importer(lacks: str, advice: str) -> None:
     check = checks_of(({**NSYS, "importer": "", "lacks": lacks}, NSYS))["nsys"]
     assert not check.ok
     assert check.advice.startswith(advice)
-    assert check.found.endswith("/opt/nsys, newest of 2")
+    assert check.result.endswith("/opt/nsys, newest of 2")
 
 
 @pytest.mark.parametrize(
@@ -127,15 +127,15 @@ def test_a_machine_without_a_gpu_has_no_counters() -> None:
 )
 def test_a_filter_of_system_calls(seccomp: str, capabilities: str, ok: bool, words: str) -> None:
     check = checks_of(seccomp=seccomp, capabilities=capabilities)["seccomp"]
-    assert (check.ok, check.found) == (ok, words)
+    assert (check.ok, check.result) == (ok, words)
 
 
 def test_advice_is_whole_at_any_width() -> None:
     """A table of 80 columns cut its advice in the middle."""
     words = "Install it from https://example.org/a-long/address-that-is-not-cut, then run it again"
     checks = [
-        Check(name="nsys", ok=False, found="none \x1b[2J here", advice=words),
-        Check(name="disk", ok=True, found=""),
+        Check(name="nsys", ok=False, result="none \x1b[2J here", advice=words),
+        Check(name="disk", ok=True, result=""),
     ]
     lines = [line for part in format_checks(checks, 60) for line in part]
     assert lines[0] == "nsys  missing  none \\x1b[2J here"

@@ -54,7 +54,7 @@ def test_nothing_answers() -> None:
     assert found.settings.base_image.startswith("gpu-profile-base:")
     chosen = {name: found.settings.component[name] for name in ("NSYS_SOURCE", "INSTALL_TORCH")}
     assert chosen == {"NSYS_SOURCE": "debian", "INSTALL_TORCH": "cpu"}
-    assert (found.settings.component["TORCH_URL"], found.made["TORCH_URL"]) == ("", "")
+    assert (found.settings.component["TORCH_URL"], found.decisions["TORCH_URL"]) == ("", "")
     assert found.settings.component["NCCL_SOURCE"] == "pypi"
     assert len(found.notes) == 4
 
@@ -62,7 +62,7 @@ def test_nothing_answers() -> None:
 def test_everything_answers_on_a_machine_with_gpus() -> None:
     runtimes = '{"nvidia": {}, "runc": {}}'
     found = _decide(settings_for(*AUTO, "NCCL_SOURCE=auto"), EVERYTHING, gpus=runtimes)
-    assert found.made == {
+    assert found.decisions == {
         "BASE_IMAGE": NVIDIA_BASE,
         "INSTALL_TORCH": "cuda",
         "NSYS_SOURCE": "nvidia",
@@ -82,21 +82,21 @@ def test_an_earlier_decision_is_kept_until_asked_anew() -> None:
 @pytest.mark.parametrize("recorded", ["", "<no value>", "null", "[]", '{"BASE_IMAGE": 1'])
 def test_a_record_that_is_none(recorded: str) -> None:
     found = _decide(settings_for("NSYS_SOURCE=auto"), EVERYTHING, recorded=recorded)
-    assert found.made == {"NSYS_SOURCE": "nvidia"}
+    assert found.decisions == {"NSYS_SOURCE": "nvidia"}
 
 
 def test_what_is_set_is_not_asked_about() -> None:
     steps = decide_settings(settings_for())
     with pytest.raises(StopIteration) as stop:
         next(steps)
-    assert stop.value.value.made == {}
+    assert stop.value.value.decisions == {}
 
 
 def test_a_missing_embedded_base_is_made_by_commands_of_its_own() -> None:
-    found = Decided(settings=settings_for(), made={}, base_recipe=make_recipe(DEBIAN))
+    found = Decided(settings=settings_for(), decisions={}, base_recipe=make_recipe(DEBIAN))
     made = process.plan(with_base(found))
     assert [command.argv[0] for command in made] == ["sh", "mktemp", "mmdebstrap", "docker", "rm"]
-    assert process.plan(with_base(Decided(settings=settings_for(), made={}))) == ()
+    assert process.plan(with_base(Decided(settings=settings_for(), decisions={}))) == ()
 
 
 @pytest.mark.parametrize("anew", [False, True])

@@ -23,7 +23,7 @@ OPTIONS = BuildxOptions(root=ROOT, plain=True)
 
 
 def _decided(settings: Settings, **made: str) -> Decided:
-    return Decided(settings=settings, made=made)
+    return Decided(settings=settings, decisions=made)
 
 
 def _build(settings: Settings, downloads: Downloads | None = None) -> Command:

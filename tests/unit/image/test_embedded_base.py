@@ -101,7 +101,7 @@ def test_its_age_is_checked(created: str, suites: str, ok: bool, found: str) -> 
     (check,), asked = driven(
         embedded_base.check_age(NOW, "gpu-profile:latest"), FAILED, newest, inspected
     )
-    assert (check.ok, check.found) == (ok, f"embedded base, {found}")
+    assert (check.ok, check.result) == (ok, f"embedded base, {found}")
     assert asked[-1].argv[-1] == "936b2f9aabd8"
 
 
@@ -112,13 +112,13 @@ def test_the_base_that_counts_is_that_of_the_image() -> None:
     inspected = Result(returncode=0, stdout=json.dumps(old))
     (check,), asked = driven(embedded_base.check_age(NOW, "x:latest"), label, inspected)
     assert asked[-1].argv[-1] == f"{EMBEDDED_REPOSITORY}:0123456789ab"
-    assert (check.ok, check.found) == (
+    assert (check.ok, check.result) == (
         False,
         "embedded base, 52 days old, without a security suite",
     )
     (gone,), _ = driven(embedded_base.check_age(NOW, "x:latest"), label, FAILED)
     assert not gone.ok
-    assert gone.found.endswith("which x:latest is built on, is not here any more")
+    assert gone.result.endswith("which x:latest is built on, is not here any more")
 
 
 def test_another_base_has_its_own_updates() -> None:

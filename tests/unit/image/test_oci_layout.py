@@ -50,7 +50,7 @@ def test_the_builder_that_build_opts_name_is_asked_about(named: str) -> None:
 
 
 def test_it_is_a_build_context_by_its_name() -> None:
-    decided = Decided(settings=settings_for(f"BASE_IMAGE={BASE}"), made={})
+    decided = Decided(settings=settings_for(f"BASE_IMAGE={BASE}"), decisions={})
     options = BuildxOptions(root=Path("/repository"), base=Path("/x/base"))
     argv = build.make_build_command(decided, Downloads(), options).argv
     assert f"--build-context={BASE}=oci-layout:///x/base" in argv

@@ -124,7 +124,7 @@ def test_gpus_and_privileges_only_where_needed() -> None:
     assert "--gpus" not in plain
     assert "SYS_ADMIN" not in plain
     assert "--gpus=4 --ulimit=memlock=-1 --ulimit=stack=67108864 --cap-add=SYS_ADMIN" in submitted(
-        full, NsysPlan(options=(), privileged=True)
+        full, NsysPlan(options=(), needs_privileges=True)
     )
 
 
@@ -270,7 +270,7 @@ def test_an_export_gets_the_owner_of_its_report(tmp_path: Path) -> None:
     shell = owned.argv[owned.argv.index("sh") :]
     script = shell[: shell.index("nsys")]
     made = process.run(make_command(*script, "touch", str(output)))
-    assert made.returncode == 0, made.said
+    assert made.returncode == 0, made.last_line
     assert (output.stat().st_uid, output.stat().st_gid) == (
         report.stat().st_uid,
         report.stat().st_gid,
@@ -305,7 +305,9 @@ def test_a_rootless_engine_s_root_is_the_user(tmp_path: Path) -> None:
 
 def test_options_that_need_root_are_refused_beside_the_user_s_uid(tmp_path: Path) -> None:
     launcher = dataclasses.replace(LAUNCHER, owner="1000:1001")
-    steps = launcher.check_job(work_here(tmp_path, "x"), NsysPlan(options=(), privileged=True))
+    steps = launcher.check_job(
+        work_here(tmp_path, "x"), NsysPlan(options=(), needs_privileges=True)
+    )
     with pytest.raises(ToolError, match=f"Use --mount {tmp_path}:/code"):
         next(steps)
 

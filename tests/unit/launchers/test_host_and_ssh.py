@@ -113,7 +113,7 @@ def test_a_handle_holds_the_host_and_the_directory(job_id: str, host: str, direc
 def test_a_network_that_is_away_is_no_end_of_the_job(words: str, state: JobState) -> None:
     _, status = driven(SSH.status("gpu:r"), [said(words)])
     assert status.state is state
-    assert not status.state.finished
+    assert not status.state.is_finished
 
 
 @pytest.mark.parametrize(

@@ -34,10 +34,10 @@ MPI = operator("mpioperator/mpi-operator:0.8.0")
 
 def test_a_cluster_that_has_everything() -> None:
     found = checks(VERSION, CONTEXT, SERVED, MPI, items(NODE, NODE), *RIGHTS, NAMESPACE, items())
-    assert found["cluster"].found == "v1.33.4 at context gpus"
-    assert found["operators"].found == "mpioperator/mpi-operator:0.8.0"
-    assert found["GPUs"].found == "8 on 2 nodes"
-    assert found["EFA"].found == "32 on 2 nodes"
+    assert found["cluster"].result == "v1.33.4 at context gpus"
+    assert found["operators"].result == "mpioperator/mpi-operator:0.8.0"
+    assert found["GPUs"].result == "8 on 2 nodes"
+    assert found["EFA"].result == "32 on 2 nodes"
     assert found["rights"].ok
     assert not found["hugepages"].ok
 
@@ -46,14 +46,14 @@ def test_an_operator_that_is_installed_and_does_not_run() -> None:
     down = operator("mpioperator/mpi-operator:0.8.0", up=0)
     found = checks(VERSION, CONTEXT, SERVED, down, items(NODE), *RIGHTS, NAMESPACE, items())
     assert not found["operators"].ok
-    assert found["operators"].found == "mpioperator/mpi-operator:0.8.0 (not running)"
+    assert found["operators"].result == "mpioperator/mpi-operator:0.8.0 (not running)"
 
 
 def test_no_cluster_is_one_line() -> None:
     found = checks(refused("The connection to the server x:6443 was refused"), CONTEXT)
     assert list(found) == ["cluster"]
     assert "VPN" in found["cluster"].advice
-    assert found["cluster"].required, "doctor then ends with exit code 3"
+    assert found["cluster"].is_required, "doctor then ends with exit code 3"
 
 
 def test_a_missing_operator_and_a_verb_that_lacks() -> None:
@@ -67,7 +67,7 @@ def test_a_missing_operator_and_a_verb_that_lacks() -> None:
     assert "install-operator --operator mpi" in found["mpijobs.v2beta1.kubeflow.org"].advice
     assert found["rights"].advice.endswith("patch mpijobs.kubeflow.org")
     assert "KUBE_RUN_AS_USER" in found["PodSecurity"].advice
-    assert found["DCGM"].found == "gpu/dcgm-exporter"
+    assert found["DCGM"].result == "gpu/dcgm-exporter"
 
 
 def test_a_role_that_may_not_create_secrets_can_do_all_but_env() -> None:

@@ -262,7 +262,7 @@ def test_an_image_of_others_keeps_its_own_user(tmp_path: Path) -> None:
 
 def test_sampling_asks_for_the_capability_on_workers_alone() -> None:
     """SYS_ADMIN reaches root alone: the default user gives way, a user of the settings stays."""
-    plan = NsysPlan(options=("--sample=process-tree",), privileged=True)
+    plan = NsysPlan(options=("--sample=process-tree",), needs_privileges=True)
     ours = MpiJobLauncher.from_settings(settings_for()).manifest(cpu_job(), plan)
     launcher, worker = pod_specs(ours)
     assert "runAsUser" not in {**worker["securityContext"], **launcher["securityContext"]}

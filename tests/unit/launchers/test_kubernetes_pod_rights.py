@@ -20,9 +20,9 @@ def explain(launcher: str, *settings: str) -> dict[str, Check]:
 
 def test_our_image_needs_no_right() -> None:
     assert all(check.ok for check in explain("mpijob").values())
-    assert "init container" not in explain("mpijob")["pods' capabilities"].found
-    assert "init container" in explain("pytorchjob")["pods' capabilities"].found
-    assert explain("pytorchjob")["pods' user"].found == "1000, not root"
+    assert "init container" not in explain("mpijob")["pods' capabilities"].result
+    assert "init container" in explain("pytorchjob")["pods' capabilities"].result
+    assert explain("pytorchjob")["pods' user"].result == "1000, not root"
 
 
 @pytest.mark.parametrize(
@@ -42,11 +42,11 @@ def test_root_is_explained(setting: str, reason: str) -> None:
 
 def test_the_capabilities_of_a_root_sshd_are_explained() -> None:
     check = explain("mpijob", "KUBE_RUN_AS_USER=0")["pods' capabilities"]
-    assert check.found == "SETGID, SETUID, SYS_CHROOT in workers"
+    assert check.result == "SETGID, SETUID, SYS_CHROOT in workers"
     assert "sshd" in check.advice
     assert explain("pytorchjob", "KUBE_RUN_AS_USER=0")["pods' capabilities"].ok
 
 
 @pytest.mark.parametrize("launcher", ["mpijob", "pytorchjob", "trainjob"])
 def test_no_pod_has_a_token(launcher: str) -> None:
-    assert explain(launcher)["pods' API token"].found == "not mounted"
+    assert explain(launcher)["pods' API token"].result == "not mounted"

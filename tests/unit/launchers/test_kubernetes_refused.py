@@ -98,7 +98,7 @@ def test_a_directory_of_this_machine_cannot_be_mounted() -> None:
 
 def test_a_trainjob_says_what_a_runtime_patch_cannot() -> None:
     with pytest.raises(SettingsError, match="cannot add CAP_SYS_ADMIN"):
-        process.plan(TRAIN.submit(job(), NsysPlan(options=(), privileged=True)))
+        process.plan(TRAIN.submit(job(), NsysPlan(options=(), needs_privileges=True)))
 
 
 @pytest.mark.parametrize(

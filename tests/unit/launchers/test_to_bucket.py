@@ -132,4 +132,4 @@ def test_what_a_pod_cannot_send_comes_by_kubectl_and_is_put_there_from_here(
 
 def test_what_the_bucket_refuses_from_here_too_is_named() -> None:
     problem, _ = copy(NO, NOTHING, OK, OK, HERE, NO)
-    assert problem == f"{NAME} came here and not to {PLACE}: {NO.said}"
+    assert problem == f"{NAME} came here and not to {PLACE}: {NO.last_line}"

@@ -67,7 +67,7 @@ def test_what_a_service_asks_for() -> None:
     assert [each.count_gpus() for each in asked] == [0, 2, 0, 2, None, None]
     assert service(command=["torchrun", "--nproc_per_node=4", "a"]).count_ranks() == 4
     assert service(entrypoint=["torchrun", "--nproc_per_node=4", "a"]).count_ranks() == 4
-    sampling = NsysPlan(options=(), privileged=True)
+    sampling = NsysPlan(options=(), needs_privileges=True)
     text = service(tmpfs=["/tmp:size=1g"], read_only=True).make_override(JOB, sampling, REPORTS, "")
     added = load_yaml(text)["services"]["train"]
     assert (added["cap_add"], "tmpfs" in added) == (["SYS_ADMIN"], False)

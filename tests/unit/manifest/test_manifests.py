@@ -204,7 +204,9 @@ def test_a_directory_of_the_node_takes_root() -> None:
 
 
 def test_cpu_sampling_takes_a_right_that_the_manifest_gives() -> None:
-    sampling = dataclasses.replace(EDIT, plan=NsysPlan(options=("--sample=cpu",), privileged=True))
+    sampling = dataclasses.replace(
+        EDIT, plan=NsysPlan(options=("--sample=cpu",), needs_privileges=True)
+    )
     with pytest.raises(SettingsError, match="needs SYS_ADMIN, which container c has not"):
         read(POD).edit(sampling)
     right = "command: [a], securityContext: {capabilities: {add: [SYS_ADMIN]}}"

@@ -74,13 +74,13 @@ def test_an_export_without_room_is_named(tmp_path: Path, words: str) -> None:
 
 def test_advice_is_no_reason() -> None:
     stderr = "docker: error during connect: EOF\n\nRun 'docker run --help' for more information\n"
-    assert Result(returncode=125, stderr=stderr).said == "docker: error during connect: EOF"
+    assert Result(returncode=125, stderr=stderr).last_line == "docker: error during connect: EOF"
 
 
 def test_the_last_line_of_tar_is_no_reason() -> None:
     reason = "tar: job.py: Cannot write: No space left on device"
     last = "tar: Exiting with failure status due to previous errors"
-    assert Result(returncode=2, stderr=f"{reason}\n{last}\n").said == reason
+    assert Result(returncode=2, stderr=f"{reason}\n{last}\n").last_line == reason
 
 
 class FullDisk(DockerLauncher):
@@ -109,7 +109,7 @@ def small(tmp_path: Path) -> Iterator[Path]:
     place.mkdir()
     mounted = process.run(make_command("mount", "-t", "tmpfs", "-o", "size=64k", "t", str(place)))
     if mounted.returncode:
-        pytest.skip(f"no tmpfs: {mounted.said}")
+        pytest.skip(f"no tmpfs: {mounted.last_line}")
     yield place
     process.run(make_command("umount", "--lazy", str(place)))
 

@@ -49,7 +49,7 @@ def test_what_may_still_be_needed_is_spared(tmp_path: Path) -> None:
     (tmp_path / "link").symlink_to(make_run(elsewhere, "far", 50))
     ended = make_run(tmp_path, "failed", 50, phase="failed", cleaned=False)
     old = find_old_runs(tmp_path, NOW, 0, NONE)
-    assert (old.removable, old.spared) == ((ended,), 4)
+    assert (old.removable, old.spared_count) == ((ended,), 4)
 
 
 def test_a_run_whose_process_was_killed_before_its_job_began_is_old(tmp_path: Path) -> None:
@@ -65,7 +65,7 @@ def test_a_run_whose_process_was_killed_before_its_job_began_is_old(tmp_path: Pa
     os.utime(draft, (1, 1))
     reporting_here(tmp_path)
     done = invoke("reports", "--prune", "--older=1d", "--keep=1", "--yes", directory=tmp_path)
-    assert done.returncode == 0, done.said
+    assert done.returncode == 0, done.last_line
     assert sorted(path.name for path in tmp_path.iterdir()) == [".env", "other"]
     assert not draft.exists()
 
@@ -114,14 +114,14 @@ def test_the_verb_shows_asks_and_removes(tmp_path: Path) -> None:
     assert "train-2" not in unasked.stdout
     assert unasked.stderr.splitlines()[-1].startswith("error: nothing was removed.")
     tried = invoke("reports", "--prune", "--older=30d", "--dry-run", directory=tmp_path)
-    assert tried.returncode == 0, tried.said
+    assert tried.returncode == 0, tried.last_line
     assert all(run.exists() for run in runs)
     done = invoke("reports", "--prune", "--older=30d", "--keep=1", "--yes", directory=tmp_path)
-    assert done.returncode == 0, done.said
+    assert done.returncode == 0, done.last_line
     assert [run.exists() for run in runs] == [False, False, True]
     assert "removed 2 runs" in done.stderr
     none = invoke("reports", "--prune", "--older=30d", "--keep=1", "--yes", directory=tmp_path)
-    assert none.returncode == 0, none.said
+    assert none.returncode == 0, none.last_line
     assert none.stdout == "old runs: none, so nothing is removed\n"
 
 

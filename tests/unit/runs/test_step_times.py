@@ -25,16 +25,16 @@ def facts(recorded: object, ms: object, **more: object) -> str:
 
 def test_times_are_read(tmp_path: Path) -> None:
     report = write(tmp_path, facts([2, 4], [9, 1, 3.5, 3.5, 1]))
-    expected = StepTimes(recorded=(2, 4), ms=(9.0, 1.0, 3.5, 3.5, 1.0), control=5)
+    expected = StepTimes(recorded_steps=(2, 4), ms=(9.0, 1.0, 3.5, 3.5, 1.0), control=5)
     assert read_step_times(report) == expected
     report = write(tmp_path, facts([0, 2], [1, 2], control=None))
-    assert read_step_times(report) == StepTimes(recorded=(0, 2), ms=(1.0, 2.0))
+    assert read_step_times(report) == StepTimes(recorded_steps=(0, 2), ms=(1.0, 2.0))
     report = write(tmp_path, facts([0, 2], [1, 2], control=7))
-    assert read_step_times(report) == StepTimes(recorded=(0, 2), ms=(1.0, 2.0), control=7)
+    assert read_step_times(report) == StepTimes(recorded_steps=(0, 2), ms=(1.0, 2.0), control=7)
 
 
 def test_of_many_steps_those_around_the_end_are_kept() -> None:
-    times = StepTimes(recorded=(500, 520), ms=tuple(map(float, range(2000))))
+    times = StepTimes(recorded_steps=(500, 520), ms=tuple(map(float, range(2000))))
     first, ms = times.excerpt()
     assert (first, ms[0], ms[-1], len(ms)) == (370, 370.0, 569.0, 200)
 
@@ -78,13 +78,15 @@ def test_the_record_keeps_them(tmp_path: Path) -> None:
 
 def test_the_control_is_the_mean_of_the_steps_after_the_recording() -> None:
     """An evaluation, in step 5, is in none of the means."""
-    times = StepTimes(recorded=(0, 3), ms=(9.0, 5.0, 4.0, 50.0, 3.0, 400.0, 5.0, 4.0), control=4)
+    times = StepTimes(
+        recorded_steps=(0, 3), ms=(9.0, 5.0, 4.0, 50.0, 3.0, 400.0, 5.0, 4.0), control=4
+    )
     control = times.find_control()
     assert control == Control(first=4, count=4, ms=4.0, recorded_ms=6.0, slow_step=5, slow_ms=400.0)
     assert replace(times, control=None).find_control() is None
     assert replace(times, control=6).find_control() is None, "of two steps"
-    assert replace(times, recorded=(0, 2)).steady_ms() == 0, "of two steps"
-    nothing = replace(times, recorded=(4, 4)).find_control()
+    assert replace(times, recorded_steps=(0, 2)).steady_ms() == 0, "of two steps"
+    nothing = replace(times, recorded_steps=(4, 4)).find_control()
     assert nothing is not None
     assert (nothing.ms, nothing.recorded_ms) == (4.0, 0.0)
 
@@ -95,7 +97,7 @@ def test_slow_steps_are_in_the_mean_where_three_are_recorded(slow: int, control:
     tenths = (10.0,) * 9 + (950.0,)
     recorded = (10.0,) * (60 - 10 * slow) + tenths * slow
     ms = (*recorded, *tenths * 2, 9000.0, *tenths * 18)
-    times = StepTimes(recorded=(0, 60), ms=ms, control=60)
+    times = StepTimes(recorded_steps=(0, 60), ms=ms, control=60)
     found = times.find_control()
     assert found is not None
     assert found.slow_ms == 9000.0
@@ -105,7 +107,9 @@ def test_slow_steps_are_in_the_mean_where_three_are_recorded(slow: int, control:
 def test_few_steps_have_the_slow_ones_as_often_as_they_were_recorded(tmp_path: Path) -> None:
     """Of what each tenth step does, seven steps may hold nothing."""
     tenths = (12.0,) * 9 + (950.0,)
-    control = StepTimes(recorded=(0, 60), ms=(*tenths * 6, *(10.0,) * 7), control=60).find_control()
+    control = StepTimes(
+        recorded_steps=(0, 60), ms=(*tenths * 6, *(10.0,) * 7), control=60
+    ).find_control()
     assert control is not None
     assert (control.ms, control.slow_part, control.recorded_ms) == (104.0, 0.1, 105.8)
     reports = (
@@ -123,14 +127,16 @@ def test_few_steps_have_the_slow_ones_as_often_as_they_were_recorded(tmp_path: P
 
 def test_one_slow_step_does_not_make_the_control_longer() -> None:
     """Nothing that was recorded explains it; it is told by its number."""
-    times = StepTimes(recorded=(0, 60), ms=(4.0,) * 61 + (2.0,) * 20 + (9.0,), control=61)
+    times = StepTimes(recorded_steps=(0, 60), ms=(4.0,) * 61 + (2.0,) * 20 + (9.0,), control=61)
     control = times.find_control()
     assert control is not None
     assert (control.ms, control.slow_step, control.slow_ms) == (2.0, 81, 9.0)
 
 
 def test_the_start_is_not_among_the_steady_steps() -> None:
-    times = StepTimes(recorded=(0, 60), ms=(9.0,) * 20 + (2.0,) * 40 + (1.0,) * 300, control=61)
+    times = StepTimes(
+        recorded_steps=(0, 60), ms=(9.0,) * 20 + (2.0,) * 40 + (1.0,) * 300, control=61
+    )
     control = times.find_control()
     assert control == Control(first=61, count=200, ms=1.0, recorded_ms=2.0)
 
@@ -142,7 +148,7 @@ def test_a_step_is_slow_if_none_as_slow_is_recorded(
     recorded: float, slow: tuple[int, float]
 ) -> None:
     ms = (5.0,) * 20 + (2.0,) * 39 + (recorded,) + (2.0,) * 40 + (5.0,) + (2.0,) * 9
-    control = StepTimes(recorded=(0, 60), ms=ms, control=61).find_control()
+    control = StepTimes(recorded_steps=(0, 60), ms=ms, control=61).find_control()
     assert control is not None
     assert (control.slow_step, control.slow_ms) == slow
 

@@ -35,13 +35,13 @@ def without(text: str, *names: str) -> str:
 
 def test_the_shipped_file_stays_as_it_is() -> None:
     update = update_text(render_template(), {})
-    assert (update.text, update.added, update.changed) == (render_template(), (), ())
+    assert (update.text, update.added_keys, update.changed_keys) == (render_template(), (), ())
 
 
 def test_a_new_setting_comes_last_in_its_section_with_its_comment() -> None:
     old = without(render_template(), LAST).replace("IMAGE=gpu-profile", "IMAGE=mine # !")
     update = update_text(old, {})
-    assert update.added == (LAST,)
+    assert update.added_keys == (LAST,)
     assert update.text == render_template().replace("IMAGE=gpu-profile", "IMAGE=mine # !")
 
 
@@ -57,7 +57,7 @@ def test_order_sections_and_comments_are_renewed() -> None:
     old = without(old, "REGISTRY") + "\nREGISTRY=\n"
     update = update_text(old, {})
     assert update.text == render_template()
-    assert (update.added, update.changed, update.renewed) == ((), (), True)
+    assert (update.added_keys, update.changed_keys, update.is_renewed) == ((), (), True)
 
 
 def test_comments_of_the_user_stay_above_their_setting() -> None:
@@ -88,7 +88,7 @@ def test_values_are_replaced_and_their_comments_stay() -> None:
     assert update.text.endswith("\n\nNSYS_ARGS=\"--x 'y'\"\n")
     values = entries_of(update.text)
     assert (values["VERSION"], values["REGISTRY"]) == ("it's 2", "host:5000")
-    assert update.changed == ("IMAGE", "VERSION")
+    assert update.changed_keys == ("IMAGE", "VERSION")
 
 
 def test_unknown_settings_are_kept_last_and_named() -> None:
@@ -133,7 +133,7 @@ def test_any_file_keeps_its_lines_and_values() -> None:
         assert update_text(update.text, values).text == update.text, seed
         new_lines = ["", " ", *update.text.split("\n")]
         changed = [line for line in lines if line not in new_lines]
-        assert len(changed) <= len(update.changed), seed
+        assert len(changed) <= len(update.changed_keys), seed
 
 
 def test_the_file_keeps_its_mode(tmp_path: Path) -> None:
@@ -198,5 +198,5 @@ def test_the_verb_says_what_it_did(tmp_path: Path) -> None:
 def test_refusals_write_nothing(tmp_path: Path, words: tuple[str, ...], reason: str) -> None:
     (tmp_path / ".env").write_text("VERSION=1\n")
     refusal = invoke("config", "--write", *words, directory=tmp_path)
-    assert (refusal.returncode, reason in refusal.said) == (2, True), refusal.said
+    assert (refusal.returncode, reason in refusal.last_line) == (2, True), refusal.last_line
     assert (tmp_path / ".env").read_text() == "VERSION=1\n"

@@ -41,12 +41,14 @@ def test_the_image_is_compared_with_the_lock(
     fake_tool("docker", f"echo '{json.dumps({'components': {'nvtx': installed}})}'")
     (tmp_path / "gpu-profile.lock").write_text(LOCK)
     result = invoke("lock", "--check", "--image", *WORDS, directory=tmp_path)
-    assert (result.returncode, text in result.stdout + result.stderr) == (code, True), result.said
+    assert (result.returncode, text in result.stdout + result.stderr) == (code, True), (
+        result.last_line
+    )
 
 
 def test_image_without_check_is_refused(tmp_path: Path) -> None:
     result = invoke("lock", "--image", directory=tmp_path)
-    assert (result.returncode, result.said) == (
+    assert (result.returncode, result.last_line) == (
         2,
         "error: --image is for --check. Add --check.",
     )

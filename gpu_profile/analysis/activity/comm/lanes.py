@@ -62,7 +62,7 @@ class Arrivals:
     """When the other ranks arrived at each communication kernel of one rank.
 
     `last` is the time at which the last rank arrived (ns). `group` is the number of the
-    communicator, or UNMATCHED. `ranks` is how many ranks it has. `late` is how much later this
+    communicator, or UNMATCHED. `ranks` is how many ranks it has. `lateness` is how much later this
     rank came than the last of the others (ns, negative if another rank was last). `order` is the
     position within the group.
     """
@@ -70,11 +70,11 @@ class Arrivals:
     last: IntArray
     group: IntArray
     ranks: IntArray
-    late: IntArray
+    lateness: IntArray
     order: IntArray
 
     @property
-    def matched(self) -> NDArray[np.bool_]:
+    def is_matched(self) -> NDArray[np.bool_]:
         return np.asarray(self.group != UNMATCHED)
 
 
@@ -161,7 +161,7 @@ def fill(
         arrivals = arrivals_by_rank[lane.owner]
         others = np.where(start == ordered[-1], ordered[-2], ordered[-1])
         arrivals.last[rows] = ordered[-1][meet]
-        arrivals.late[rows] = (start - others)[meet]
+        arrivals.lateness[rows] = (start - others)[meet]
         arrivals.group[rows] = number
         arrivals.ranks[rows] = len(lanes)
         arrivals.order[rows] = np.arange(len(rows))

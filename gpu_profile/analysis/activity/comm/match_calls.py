@@ -149,7 +149,7 @@ def _write(
     rows = np.flatnonzero(partner != np.iinfo(np.int64).min)
     start, end = collectives.start[rows], collectives.end[rows]
     arrivals.last[rows] = np.clip(partner[rows], start, end)
-    arrivals.late[rows] = np.maximum(start - partner[rows], start - end)
+    arrivals.lateness[rows] = np.maximum(start - partner[rows], start - end)
     arrivals.group[rows] = number
     arrivals.ranks[rows] = size
     arrivals.order[rows] = np.arange(len(rows))

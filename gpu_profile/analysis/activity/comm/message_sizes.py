@@ -67,7 +67,7 @@ def reduced_bytes(activity: Activity) -> IntArray:
     )
     if not len(steps) or not is_single:
         return unknown
-    launched, threads = activity.launched, list_distinct(activity.launcher_of(comm_ops))
+    launched, threads = activity.launch_starts, list_distinct(activity.launcher_of(comm_ops))
     step = step_of(launched[comm_ops], steps.host_start, steps.host_end)
     if np.all(ops.bytes[comm_ops] > 0):
         return _by_step(ops.bytes[comm_ops], step, len(steps))

@@ -87,7 +87,7 @@ def _find_chain_starts(activity: Activity, start: IntArray, end: IntArray) -> In
 def _list_launches(activity: Activity) -> IntArray:
     """When something was launched, ascending; of operations without a call their own starts."""
     lost = activity.ops.start[activity.ops.call == NO_CALL]
-    launched = activity.calls.start[activity.asked]
+    launched = activity.calls.start[activity.launches_op]
     return np.sort(np.r_[launched, lost], kind="stable") if len(lost) else launched
 
 

@@ -66,7 +66,9 @@ def find_gaps(activity: Activity) -> Gaps:
     sure_stall = find_sure_stall(activity, _pick_long(gaps, of_host, SHORTEST_LONG_GAP_NS))
     is_short = gaps.end - gaps.start < sure_stall
     late = narrow_column(np.flatnonzero((cause == LAUNCH) | ((cause == STALL) & is_short)))
-    held, blamed, blamer = _attribute_to_calls(gaps, late, activity.launched[next_op[late]], calls)
+    held, blamed, blamer = _attribute_to_calls(
+        gaps, late, activity.launch_starts[next_op[late]], calls
+    )
     del of_host, is_short, late
     reason = np.where(calls.moves[blamer], COPYING, SYNC).astype(np.int8)
     return _cut_gaps(gaps, next_op, cause, held, blamed, reason)
@@ -120,7 +122,7 @@ def _classify_gaps(activity: Activity, gaps: Intervals, next_op: IntArray) -> ND
     parts = [slice(first, first + PART) for first in range(0, len(next_op), PART)]
     for part in parts:
         # An operation without a recorded call has no launch time, so it cannot be called late.
-        late[part] = activity.launched[next_op[part]] > gaps.start[part]
+        late[part] = activity.launch_starts[next_op[part]] > gaps.start[part]
         late[part] &= activity.ops.call[next_op[part]] != NO_CALL
     least = find_least_stall(activity)
     counts = count_late_pauses(activity, _pick_long(gaps, late, least), least)
@@ -162,8 +164,8 @@ def _classify_part(
 def _find_pauses(activity: Activity) -> Intervals:
     """The time in which an engine had no request."""
     steps = find_steps(activity)
-    rows = np.flatnonzero(steps.unasked)
-    return Intervals.union(steps.end[rows], steps.end[rows] + steps.unasked[rows])
+    rows = np.flatnonzero(steps.empty_ns)
+    return Intervals.union(steps.end[rows], steps.end[rows] + steps.empty_ns[rows])
 
 
 def _attribute_to_calls(
@@ -200,7 +202,7 @@ def ranges_at(activity: Activity, ranges: Ranges, gaps: Gaps) -> Places:
     for first in range(0, len(index), PART):
         part = slice(first, first + PART)
         next_op, start = gaps.next_op[part], gaps.start[part]
-        launched = np.maximum(activity.launched[next_op], start)
+        launched = np.maximum(activity.launch_starts[next_op], start)
         thread = activity.launcher_of(next_op)
         index[part] = find_innermost(ranges, thread, (start + launched) // 2)
     return index

@@ -22,12 +22,12 @@ NO_OP = -1
 
 @dataclass(frozen=True, eq=False)
 class HandedReads:
-    """Arrays by read: the call that queued the host function (`asked`), the first call of the
+    """Arrays by read: the call that queued the host function (`request`), the first call of the
     thread that copies (`begin`) and the one that copies (`copy`), rows of Calls; `since`, when
     the thread that asks waits (ns); `op`, the operation that the GPU had to end, or NO_OP.
     """
 
-    asked: IntArray
+    request: IntArray
     begin: IntArray
     copy: IntArray
     since: IntArray
@@ -82,11 +82,11 @@ def _find_awaited(activity: Activity, asked: IntArray, begin: IntArray) -> IntAr
     call that it lets go on (`begin`); NO_OP where there was nothing to wait for.
     """
     ops, calls = activity.ops, activity.calls
-    order = np.argsort(activity.launched[:], kind="stable")
+    order = np.argsort(activity.launch_starts[:], kind="stable")
     ended = ops.end[order]
     is_last = ended == np.maximum.accumulate(ended)
     last = np.maximum.accumulate(np.where(is_last, np.arange(len(order)), 0))
-    place = np.searchsorted(activity.launched[order], calls.start[asked]) - 1
+    place = np.searchsorted(activity.launch_starts[order], calls.start[asked]) - 1
     op = order[last[np.maximum(place, 0)]]
     end, goes_on = ops.end[op], calls.start[begin]
     waited = (place >= 0) & (end > calls.end[asked]) & (end <= goes_on)

@@ -82,7 +82,7 @@ def _find_long_pause(activity: Activity) -> int:
         return LONG_GAP_NS
     usual = float(np.median(length, overwrite_input=True))
     if usual > LONGEST_LAUNCH_NS:
-        graphs = activity.calls.match_names(activity.names, GRAPH_CALL)[activity.asked]
+        graphs = activity.calls.match_names(activity.names, GRAPH_CALL)[activity.launches_op]
         if 2 * np.count_nonzero(graphs) > len(graphs):
             return SHORTEST_PAUSE_NS
     return min(LONG_GAP_NS, max(SHORTEST_PAUSE_NS, int(LAUNCHES_LONG * usual)))
@@ -100,7 +100,7 @@ def _list_pauses_of(activity: Activity, thread: int) -> Lengths:
     ended = np.empty(0, np.int64)
     for first in range(0, len(calls.start), PART):
         part = slice(first, first + PART)
-        rows = first + np.flatnonzero(activity.asked[part] & (calls.thread[part] == thread))
+        rows = first + np.flatnonzero(activity.launches_op[part] & (calls.thread[part] == thread))
         ends = np.r_[ended, calls.end[rows]]
         begins = calls.start[rows[len(rows) + 1 - len(ends) :]]
         pauses.append(narrow_differences(begins - ends[:-1]))

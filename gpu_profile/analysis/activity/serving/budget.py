@@ -107,8 +107,8 @@ def _split_idle(activity: Activity, busy: Intervals) -> list[Intervals]:
     ops = activity.ops
     gaps = busy.gaps()
     nexts = np.searchsorted(ops.start, gaps.end, "left")
-    launch = np.clip(activity.launched[nexts], gaps.start, gaps.end)
-    late = (activity.launched[nexts] > gaps.start) & (ops.call[nexts] != NO_CALL)
+    launch = np.clip(activity.launch_starts[nexts], gaps.start, gaps.end)
+    late = (activity.launch_starts[nexts] > gaps.start) & (ops.call[nexts] != NO_CALL)
     blocking = blocking_calls(activity)
     blocked = Intervals.union(blocking.start, blocking.end)
     before = Intervals(gaps.start[late], launch[late])
@@ -126,7 +126,7 @@ def _lies_between(activity: Activity, start: IntArray, nexts: IntArray) -> Flags
     iteration in which they begin, or before the first kernel of the one in which they end.
     """
     ops, steps = activity.ops, find_steps(activity)
-    step = step_of(activity.launched[:], steps.host_start, steps.host_end)
+    step = step_of(activity.launch_starts[:], steps.host_start, steps.host_end)
     rows = np.arange(len(step))
     kernels = (ops.kind == COMPUTE) | (ops.kind == COMMUNICATION)
     first = np.full(len(steps) + 1, len(step))

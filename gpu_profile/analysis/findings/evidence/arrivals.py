@@ -48,7 +48,7 @@ class Waits:
 
 @dataclass(frozen=True, eq=False)
 class Suspects:
-    """The `late` ranks of a communicator, and the `others` that wait for them.
+    """The `late_ranks` ranks of a communicator, and the `others` that wait for them.
 
     `late_ms` is by how much they come later than the others, the sum of a step. The late ranks came
     last in `last` of `total` collectives. `worst` is the largest delay: (ms after the others, ns at
@@ -56,7 +56,7 @@ class Suspects:
     not, or in each.
     """
 
-    late: tuple[StragglerView, ...]
+    late_ranks: tuple[StragglerView, ...]
     others: tuple[StragglerView, ...]
     late_ms: float
     last: int
@@ -196,7 +196,7 @@ def measure_lost_time(view: RankView) -> float:
     compute meanwhile, else by how much waiting collectives slow what it computes.
     """
     collectives, arrivals = view.states.collectives, view.split.arrivals
-    rows = np.flatnonzero(arrivals.matched & (collectives.start >= view.start))
+    rows = np.flatnonzero(arrivals.is_matched & (collectives.start >= view.start))
     start, end = collectives.start[rows], collectives.end[rows]
     waits = float((np.clip(arrivals.last[rows], start, end) - start).sum()) / view.steps / 1e6
     exposed = view.ms("wait")

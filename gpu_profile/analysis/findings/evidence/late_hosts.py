@@ -24,9 +24,11 @@ def is_late_by_silence(suspects: Suspects) -> bool:
     Otherwise they are not late by their loader: a rank that launches more kernels, for example.
     Without steps it is not known, and true.
     """
-    late = float(np.mean([view.silent_ms for view in suspects.late]))
+    late = float(np.mean([view.silent_ms for view in suspects.late_ranks]))
     usual = float(np.median([view.silent_ms for view in suspects.others]))
-    return late - usual >= suspects.late_ms / 2 or not all(view.has_steps for view in suspects.late)
+    return late - usual >= suspects.late_ms / 2 or not all(
+        view.has_steps for view in suspects.late_ranks
+    )
 
 
 def list_host_work(suspects: Suspects, late_by_silence: bool) -> Iterator[str]:
@@ -35,7 +37,7 @@ def list_host_work(suspects: Suspects, late_by_silence: bool) -> Iterator[str]:
 
     `late_by_silence`: as is_late_by_silence() says.
     """
-    for view in suspects.late:
+    for view in suspects.late_ranks:
         yield from _list_slow_launches(view, suspects.late_ms)
         yield from _list_stalls(view, suspects.late_ms, late_by_silence)
     yield from _list_slow_hosts(suspects.others)
@@ -58,7 +60,7 @@ def count_kernels(suspects: Suspects) -> tuple[float, float]:
     """The kernels in a step of the late ranks, and of the others."""
     late, others = (
         float(np.median([view.mean(view.common.kernel_count) for view in side]))
-        for side in (suspects.late, suspects.others)
+        for side in (suspects.late_ranks, suspects.others)
     )
     return late, others
 

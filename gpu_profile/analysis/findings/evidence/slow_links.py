@@ -45,7 +45,7 @@ class LinkFacts:
 
 def judge_links(views: Sequence[View[LinkFacts]]) -> Judgement:
     """Judge the bus bandwidth within one host, for GPU models in NVLINK and known message sizes."""
-    peers = [view for view in views if view.split.arrivals.matched.any()]
+    peers = [view for view in views if view.split.arrivals.is_matched.any()]
     if not peers:
         return Judgement()
     if not any(_knows_sizes(view) for view in peers):
@@ -69,7 +69,7 @@ def _find_transfers(view: RankView) -> tuple[NDArray[np.bool_], IntArray]:
     """
     collectives, arrivals = view.states.collectives, view.split.arrivals
     last = np.clip(arrivals.last, collectives.start, collectives.end)
-    return arrivals.matched & (collectives.start >= view.start), collectives.end - last
+    return arrivals.is_matched & (collectives.start >= view.start), collectives.end - last
 
 
 def _measure_transfer(view: RankView) -> float:
@@ -81,7 +81,7 @@ def _measure_transfer(view: RankView) -> float:
 def _knows_sizes(view: RankView) -> bool:
     is_steady, _ = _find_transfers(view)
     return bool(
-        (view.states.collectives.bytes[is_steady] > 0).any() or view.mean(view.states.reduced)
+        (view.states.collectives.bytes[is_steady] > 0).any() or view.mean(view.states.reduced_bytes)
     )
 
 
@@ -101,7 +101,7 @@ def _compute_bus_bandwidth(view: RankView) -> float:
             )
         )
         return bus / max(1.0, float(moving[large].sum()))
-    moved, ns = view.mean(view.states.reduced), _measure_transfer(view)
+    moved, ns = view.mean(view.states.reduced_bytes), _measure_transfer(view)
     ranks = int(arrivals.ranks.max())
     is_measurable = moved >= LEAST_MESSAGE and ranks > 1 and not collectives.bytes.any()
     return bus_bandwidth(moved, ns, ranks) if is_measurable else 0.0
@@ -111,7 +111,7 @@ def _count_moved_bytes(view: RankView) -> float:
     """The bytes that collectives move in a step."""
     is_steady, _ = _find_transfers(view)
     bytes_per_step = float(view.states.collectives.bytes[is_steady].sum()) / view.steps
-    return bytes_per_step or view.mean(view.states.reduced)
+    return bytes_per_step or view.mean(view.states.reduced_bytes)
 
 
 def _compute_link_bandwidth(view: View[LinkFacts]) -> float | None:

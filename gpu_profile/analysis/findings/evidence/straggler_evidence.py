@@ -8,7 +8,7 @@ from gpu_profile.analysis.findings.finding import format_ranks
 
 def list_evidence(suspects: Suspects, excess: dict[str, float]) -> tuple[str, ...]:
     """The evidence for the suspects. `excess`: by cause, ms a step above the typical other rank."""
-    late = format_ranks(view.rank for view in suspects.late)
+    late = format_ranks(view.rank for view in suspects.late_ranks)
     others = format_ranks(view.rank for view in suspects.others)
     wait = float(np.mean([view.ms("wait") for view in suspects.others]))
     move = float(np.mean([view.ms("transfer") for view in suspects.others]))
@@ -31,7 +31,7 @@ def _compare_kernels(suspects: Suspects) -> tuple[str, ...]:
 
     Only kernels without concurrent communication count, because it slows kernels of waiting ranks.
     """
-    late, other = suspects.late[0], suspects.others[0]
+    late, other = suspects.late_ranks[0], suspects.others[0]
     pairs = [
         (time, other.common.kernels[name])
         for name, time in late.common.kernels.items()
@@ -56,11 +56,11 @@ def list_module_evidence(suspects: Suspects) -> tuple[str, ...]:
     """
     late, other = (
         {name: ns / 1e6 for name, ns in view.fact.items()}
-        for view in (suspects.late[0], suspects.others[0])
+        for view in (suspects.late_ranks[0], suspects.others[0])
     )
     more = {name: ms - other[name] for name, ms in late.items() if name in other}
     name = max(more, key=lambda key: (more[key], key), default="")
     if not name or more[name] <= 0:
         return ()
-    of = f"rank {suspects.late[0].rank} against rank {suspects.others[0].rank}"
+    of = f"rank {suspects.late_ranks[0].rank} against rank {suspects.others[0].rank}"
     return (f"{of}: most of the difference is in {name}, {more[name]:+.2f} ms a step",)

@@ -17,7 +17,7 @@ class BlockingTime:
     """The blocking calls of one name, by window: their number, and ns that they held the host."""
 
     count: IntArray
-    held: IntArray
+    held_ns: IntArray
     copies: bool
     """Whether they are copies: the rest are calls that synchronise."""
 
@@ -37,7 +37,7 @@ def sum_blocking_calls(activity: Activity) -> Mapping[str, BlockingTime]:
         start, held = blocking.start[chosen], (blocking.end - blocking.start)[chosen]
         times[names[code]] = BlockingTime(
             count=windows.count(start),
-            held=windows.sum(start, held),
+            held_ns=windows.sum(start, held),
             copies=bool(blocking.copies[chosen].any()),
         )
     return times

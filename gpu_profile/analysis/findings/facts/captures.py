@@ -18,7 +18,7 @@ def find_captures(activity: Activity) -> Intervals:
     if not np.any(calls.match_names(activity.names, INSTANTIATE_NAME)):
         return NOTHING  # as mostly: the order of the calls takes 48 MB of a million kernels
     order = order_codes(calls.thread, len(calls.threads))
-    thread, launches = calls.thread[order], activity.asked[order]
+    thread, launches = calls.thread[order], activity.launches_op[order]
     instantiates = calls.match_names(activity.names, INSTANTIATE_NAME)[order]
     first, last = find_capture_calls(thread, launches, instantiates)
     is_inside = launches[last] & (first > 0) & (thread[first - 1] == thread[first])

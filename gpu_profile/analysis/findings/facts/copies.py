@@ -30,13 +30,13 @@ CopyKey = tuple[int, bool]
 class CopyTime:
     """Transfers above STAGED_BYTES of one direction and memory kind, by window.
 
-    `rate` is their median in GB/s; `exposed` is their time (ns) without concurrent compute.
+    `rate` is their median in GB/s; `exposed_ns` is their time (ns) without concurrent compute.
     """
 
     count: IntArray
     bytes: IntArray
     time: IntArray
-    exposed: IntArray
+    exposed_ns: IntArray
     rate: float
 
 
@@ -64,6 +64,6 @@ def _sum_rows(activity: Activity, rows: IntArray, hidden: IntArray) -> CopyTime:
         count=windows.count(start),
         bytes=windows.sum(start, size),
         time=windows.sum(start, end - start),
-        exposed=windows.sum(start, exposed),
+        exposed_ns=windows.sum(start, exposed),
         rate=float(np.median(size / np.maximum(end - start, 1))),
     )

@@ -36,7 +36,7 @@ def measure_host_times(activity: Activity, steps: Steps) -> HostTimes:
     if not len(steps):
         return HostTimes(np.empty(0, np.int64), np.empty(0, np.int64))
     calls, blocking = activity.calls, blocking_calls(activity)
-    slow = np.flatnonzero(activity.asked & calls.longer_than(SLOW_LAUNCH_NS))
+    slow = np.flatnonzero(activity.launches_op & calls.longer_than(SLOW_LAUNCH_NS))
     late = calls.start[slow] + SLOW_LAUNCH_NS
     held = Intervals.union(np.r_[blocking.start, late], np.r_[blocking.end, calls.end[slow]])
     start = steps.host_start
@@ -51,7 +51,7 @@ def measure_host_times(activity: Activity, steps: Steps) -> HostTimes:
 
 def _find_silence(activity: Activity, blocked: Intervals, least: int) -> Intervals:
     """The pauses of at least `least` ns between the launches and the blocking calls (`blocked`)."""
-    calls, launches = activity.calls, activity.asked & activity.calls.longer_than(0)
+    calls, launches = activity.calls, activity.launches_op & activity.calls.longer_than(0)
     if not launches.any():
         return _select_long(blocked.gaps(), least)
     # Few pauses between launches are long, so the blocking calls are taken out of those only.

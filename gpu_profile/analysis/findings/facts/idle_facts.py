@@ -62,8 +62,8 @@ def _sum_places(activity: Activity) -> dict[tuple[int, GapPlace], int]:
 def _mark_steady_gaps(activity: Activity, gaps: Gaps) -> Flags:
     """A mask of the gaps of the steady part, without those in which an engine had no request."""
     steps = find_steps(activity)
-    pauses = np.flatnonzero(steps.unasked)
-    unasked = Intervals(steps.end[pauses], steps.end[pauses] + steps.unasked[pauses])
+    pauses = np.flatnonzero(steps.empty_ns)
+    unasked = Intervals(steps.end[pauses], steps.end[pauses] + steps.empty_ns[pauses])
     return is_in_steady_part(activity, gaps.start) & ~unasked.touches(gaps.start, gaps.end)
 
 

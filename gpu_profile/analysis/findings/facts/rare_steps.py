@@ -28,7 +28,7 @@ def measure_portions(
         for graph in replay.graph.ranks:
             view = view_of[graph.rank, graph.device]
             values, settled = rule.excess(view), graph.first + 1 + (graph.count - 1) // SETTLING
-            steady += float(np.mean(values[view.kept]))
+            steady += float(np.mean(values[view.steady_slice]))
             replayed += float(np.mean(values[settled : graph.first + graph.count]))
         portions[kind] = steady / replayed if replayed else float("inf")
     return portions

@@ -63,8 +63,8 @@ def _build_rows(activity: Activity) -> list[Row]:
 
 def _compute_queue_depth(activity: Activity) -> IntArray:
     """The number of operations issued (with this one) and not finished at each launch."""
-    order = np.argsort(activity.launched[:], kind="stable")  # launches and ends mostly rise
-    launched = activity.launched[order]
+    order = np.argsort(activity.launch_starts[:], kind="stable")  # launches and ends mostly rise
+    launched = activity.launch_starts[order]
     rising = _count_up_to_each(launched)
     rising -= np.searchsorted(np.sort(activity.ops.end[:], kind="stable"), launched, "right")
     depth = np.empty_like(rising)

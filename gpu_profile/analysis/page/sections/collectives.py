@@ -50,7 +50,7 @@ def comm_sizes(parts: Iterable[RankStates], clock_error_ns: int = 0) -> Table:
 
 def _add_size(sizes: Known, split: RankSplit) -> None:
     collectives = split.states.collectives
-    matched = split.arrivals.matched & (collectives.bytes > 0)
+    matched = split.arrivals.is_matched & (collectives.bytes > 0)
     for code, name in enumerate(collectives.names):
         alike = matched & (collectives.name == code)
         for kind in np.unique(collectives.kind[alike]):

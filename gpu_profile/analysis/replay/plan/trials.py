@@ -48,7 +48,7 @@ def try_changes(
 
 def _measure_held(graph: RunGraph, path: CriticalPath, before: Weights, after: Weights) -> float:
     """The time (ns a step) on the path that the change removes; inf if it removes a dependency."""
-    if np.any(after.gone[path.edge] & ~before.gone[path.edge]):
+    if np.any(after.is_gone[path.edge] & ~before.is_gone[path.edge]):
         return float("inf")
     delay = (before.delay - after.delay)[path.node].sum()
     lag = (before.lag - after.lag)[path.edge].sum()

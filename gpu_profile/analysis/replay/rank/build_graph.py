@@ -56,7 +56,7 @@ def build_rank_graph(
         why = "the report holds no launches in its steps"
         return NoGraph(activity.rank, activity.device, why)
     raw = find_links(activity, database, window, rows, chain)
-    keep = choose_calls(activity, chain, raw.linked)
+    keep = choose_calls(activity, chain, raw.linked_calls)
     return _Builder(activity, window, offset_ns, chain, keep, rows).build(database, raw)
 
 
@@ -107,7 +107,7 @@ class _Builder:
         calls, ops = len(activity.calls.start), len(activity.ops.start)
         self._call_number = _number(self._kept, calls)
         # What a nested call launched is launched by the call that holds it.
-        self._call_number[chain.nested] = self._call_number[chain.holders]
+        self._call_number[chain.nested_calls] = self._call_number[chain.holders]
         self._op_number = _number(rows, ops)
 
     def build(self, database: Database, raw: RawLinks) -> RankGraph:
@@ -135,7 +135,7 @@ class _Builder:
     def _list_kinds(self) -> Codes:
         """The kinds of iterations; UNKNOWN for prompts that no other request waits for."""
         first, steps = self._window.first, find_steps(self._activity)
-        alone = (steps.kind == PREFILL) & ~find_awaited(steps.kind, steps.emptied)
+        alone = (steps.kind == PREFILL) & ~find_awaited(steps.kind, steps.ends_empty)
         kind = np.where(alone, UNKNOWN, steps.kind)
         return kind[first : first + self._window.count].astype(np.int32)
 
@@ -144,7 +144,7 @@ class _Builder:
         # At least 1 ns: edges point forward in time (run_graph.py), also from a start to its end.
         start, end = calls.start[rows], np.maximum(calls.end[rows], calls.start[rows] + 1)
         waits = np.zeros(len(rows), bool)
-        held = self._call_number[raw.held]
+        held = self._call_number[raw.waiting_calls]
         waits[held[held >= 0]] = True
         before = np.r_[0, end[:-1]][: len(rows)]
         # `place` is where the program was between the calls. At `start` a range may just have
@@ -166,7 +166,7 @@ class _Builder:
 
     def _make_ops(self, database: Database) -> GpuOps:
         activity, rows = self._activity, self._rows
-        ops, launched = activity.ops, activity.launched[rows]
+        ops, launched = activity.ops, activity.launch_starts[rows]
         step = self._window.steps_of(launched)
         comm = np.cumsum(ops.kind == COMMUNICATION, dtype=np.int32) - 1
         is_comm = ops.kind[rows] == COMMUNICATION

@@ -40,15 +40,15 @@ for 126 of 132 ms in which the main thread launches. One that loads data pauses 
 
 @dataclass(frozen=True, eq=False)
 class HostChain:
-    """`rows`: calls that are in no other call, sorted by thread and start; rows of
-    Activity.calls. `nested`: calls in other calls, ascending, which `holders` hold. `is_first`: the
-    first of its thread in `rows`. `handovers`: (call, call of another thread that goes on when it
-    has ended). `are_beside`: the threads work beside each other. `take_over`: they pause from where
+    """`rows`: calls that are in no other call, sorted by thread and start; rows of Activity.calls.
+    `nested_calls`: calls in other calls, ascending, which `holders` hold. `is_first`: the first of
+    its thread in `rows`. `handovers`: (call, call of another thread that goes on when it has
+    ended). `are_beside`: the threads work beside each other. `take_over`: they pause from where
     they take over, not from their own last call.
     """
 
     rows: IntArray
-    nested: IntArray
+    nested_calls: IntArray
     holders: IntArray
     is_first: Flags
     handovers: Places
@@ -57,14 +57,14 @@ class HostChain:
 
     def find_outer(self, call: IntArray) -> IntArray:
         """For each call the one that holds it, else itself."""
-        if not len(self.nested):
+        if not len(self.nested_calls):
             return call
-        place = np.minimum(np.searchsorted(self.nested, call), len(self.nested) - 1)
-        return np.where(self.nested[place] == call, self.holders[place], call)
+        place = np.minimum(np.searchsorted(self.nested_calls, call), len(self.nested_calls) - 1)
+        return np.where(self.nested_calls[place] == call, self.holders[place], call)
 
     def mark_outer(self, flags: Flags) -> Flags:
         """The flags over chain.rows, with those of nested calls at the calls that hold them."""
-        flags[self.holders[flags[self.nested]]] = True
+        flags[self.holders[flags[self.nested_calls]]] = True
         return flags[self.rows]
 
 
@@ -88,7 +88,7 @@ def chain_calls(activity: Activity, window: Window) -> HostChain:
     are_beside = _measure_turns(calls.thread[by_start]) > MOST_TURNS
     handovers = _find_handovers(activity, window, by_start, are_beside)
     is_first = _mark_first(calls.thread[rows])
-    launches = by_start[activity.asked[by_start]]
+    launches = by_start[activity.launches_op[by_start]]
     take_over = are_beside or _measure_turns(calls.thread[launches]) > OFTEN
     nested = inner[order], outer[order]
     return HostChain(rows, *nested, is_first, handovers, are_beside, take_over)
@@ -115,7 +115,7 @@ def _find_handovers(
     takers = list_distinct(activity.calls.thread[by_start])
     if are_beside:
         least, reads = find_least_stall(activity), find_handed_reads(activity)
-        of_reads = list_distinct(activity.calls.thread[np.r_[reads.asked, reads.begin]])
+        of_reads = list_distinct(activity.calls.thread[np.r_[reads.request, reads.begin]])
         takers = [
             thread
             for thread in takers
@@ -167,7 +167,7 @@ def choose_calls(activity: Activity, chain: HostChain, linked: IntArray) -> Flag
     keep[linked] = True
     for name in (SYNC_NAME, ALLOCATION_NAME, INSTANTIATE_NAME):
         keep |= calls.match_names(activity.names, name)
-    launches = chain.mark_outer(activity.asked.copy())
+    launches = chain.mark_outer(activity.launches_op.copy())
     return np.asarray(keep[chain.rows] | launches | chain.is_first, np.bool_)
 
 

@@ -22,16 +22,16 @@ a call takes at least so long; a shorter one has put the copy in the queue."""
 
 @dataclass(frozen=True, eq=False)
 class RawLinks:
-    """Links in rows of the activity. `held` are the calls that waited. `contradictions` counts
-    recorded events that the times contradict.
+    """Links in rows of the activity. `waiting_calls` are the calls that waited. `contradictions`
+    counts recorded events that the times contradict.
     """
 
     links: Links
-    held: IntArray
+    waiting_calls: IntArray
     contradictions: int
 
     @property
-    def linked(self) -> IntArray:
+    def linked_calls(self) -> IntArray:
         """The calls at either end of a link."""
         links = self.links
         of_calls = (links.returns[:, 1], links.queue[:, 1], links.reads[:, 1])

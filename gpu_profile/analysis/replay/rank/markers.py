@@ -28,10 +28,10 @@ ALL_STREAMS, NO_EVENT = -1, -1
 class Marker(NamedTuple):
     """An event's record, a stream's wait for it, or a call that blocks its thread.
 
-    `when` is the start of the call (ns), `call` its row in Activity.calls.
+    `start` is the start of the call (ns), `call` its row in Activity.calls.
     """
 
-    when: int
+    start: int
     kind: int
     stream: int
     event: int
@@ -53,7 +53,7 @@ class StreamOrder:
     """The operations of each stream in the order of their launches."""
 
     def __init__(self, activity: Activity, rows: IntArray) -> None:
-        stream, when = activity.ops.stream[rows], activity.launched[rows]
+        stream, when = activity.ops.stream[rows], activity.launch_starts[rows]
         order = np.lexsort((activity.ops.start[rows], when, stream))
         rows, when, stream = rows[order], when[order], stream[order]
         cuts = np.flatnonzero(np.diff(stream)) + 1
@@ -115,12 +115,12 @@ def follow_markers(
     fronts, records = _Fronts(order, activity.ops.start), dict[int, Front]()
     for marker in sorted(_list_markers(activity, database, order, since, until)):
         if marker.kind == RECORD:
-            records[marker.event] = fronts.at(marker.stream, marker.when)
+            records[marker.event] = fronts.at(marker.stream, marker.start)
         elif marker.kind == WAIT:
             front = records.get(marker.event)
             unknown += front is None
             if front:
-                fronts.add_wait(marker.stream, marker.when, front)
+                fronts.add_wait(marker.stream, marker.start, front)
                 dependencies.events.extend(_list_waits(order, marker, front))
         else:
             front = _find_front(fronts, order, records, marker)
@@ -129,7 +129,7 @@ def follow_markers(
 
 
 def _list_waits(order: StreamOrder, marker: Marker, front: Front) -> Iterator[tuple[int, int]]:
-    target = order.first_from(marker.stream, marker.when)
+    target = order.first_from(marker.stream, marker.start)
     if target is not None:
         yield from ((row, target) for stream, row in front.items() if stream != marker.stream)
 
@@ -141,8 +141,8 @@ def _find_front(
     if marker.event != NO_EVENT:
         return records.get(marker.event, {})
     if marker.stream != ALL_STREAMS:
-        return fronts.at(marker.stream, marker.when)
-    lasts = {stream: order.last_before(stream, marker.when) for stream in order.lanes}
+        return fronts.at(marker.stream, marker.start)
+    lasts = {stream: order.last_before(stream, marker.start) for stream in order.lanes}
     return {stream: last[0] for stream, last in lasts.items() if last}
 
 

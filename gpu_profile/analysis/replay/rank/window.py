@@ -53,7 +53,7 @@ def choose_window(activity: Activity, ranks: int = 1) -> Window | str:
     """
     steps = find_steps(activity)
     drop = first_steady(steps.end - steps.start)
-    drop, stop = _find_stretch(steps.unasked, drop, len(steps))
+    drop, stop = _find_stretch(steps.empty_ns, drop, len(steps))
     left = stop - drop
     if left < LEAST_STEPS:
         return f"{left} steady steps, the replay needs {LEAST_STEPS}" if left else "no steps"

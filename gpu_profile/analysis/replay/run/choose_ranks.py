@@ -50,7 +50,7 @@ def _order_groups(groups: Sequence[list[int]], most: int) -> Iterator[list[int]]
 
 def _sum_waits(split: MatchedRank) -> int:
     """How long the rank waits for the last one in all collectives (ns)."""
-    matched = split.arrivals.matched
+    matched = split.arrivals.is_matched
     start = split.states.collectives.start[matched]
     return int(np.maximum(split.arrivals.last[matched] - start, 0).sum())
 
@@ -78,7 +78,7 @@ def _list_partners(splits: Sequence[MatchedRank], clock_error_ns: int) -> list[l
         ranks = tuple(sorted((pair.sender, pair.receiver)))
         messages[ranks] = messages.get(ranks, 0) + len(pair.sends)
     collectives = dict[tuple[int, ...], int]()
-    counts = [_count_groups(split.arrivals.group[split.arrivals.matched]) for split in splits]
+    counts = [_count_groups(split.arrivals.group[split.arrivals.is_matched]) for split in splits]
     for group in sorted(set().union(*counts)):
         members = tuple(rank for rank, count in enumerate(counts) if group in count)
         most = max(count.get(group, 0) for count in counts)

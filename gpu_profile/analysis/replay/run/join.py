@@ -149,7 +149,7 @@ class _Draft:
         Without it, operations that a wait kept apart would overlap when the wait is gone, each as
         fast as alone. Operations that overlap in the recording have no such edge.
         """
-        self._add(Edge.ROOM, self._op_ends(turns.before), self._op_starts(turns.after))
+        self._add(Edge.ROOM, self._op_ends(turns.last_ops), self._op_starts(turns.next_ops))
 
     def _add_links(self, links: Links) -> None:
         calls, ops = self._columns.calls, self._columns.ops

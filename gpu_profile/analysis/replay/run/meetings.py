@@ -72,7 +72,7 @@ def _group_collectives(
     ops = np.concatenate(places)
     group = np.concatenate([arrived.group for arrived in arrivals])
     order = np.concatenate([arrived.order for arrived in arrivals])
-    matched = np.concatenate([arrived.matched for arrived in arrivals])
+    matched = np.concatenate([arrived.is_matched for arrived in arrivals])
     chosen = np.flatnonzero(matched & (ops != NONE) & ~np.isin(ops, messages))
     keys = np.stack((group[chosen], order[chosen]), axis=1)
     _, number, count = np.unique(keys, axis=0, return_inverse=True, return_counts=True)

@@ -20,11 +20,11 @@ _MULTIPROCESSORS = -2
 @dataclass(frozen=True, eq=False)
 class Turns:
     """Rows of operations: the last one of a stream's turn, and the first one of the next turn on
-    another stream for which there was no room `before`.
+    another stream for which there was no room `last_ops`.
     """
 
-    before: IntArray
-    after: IntArray
+    last_ops: IntArray
+    next_ops: IntArray
 
 
 def find_turns(columns: Columns) -> Turns:
@@ -53,7 +53,7 @@ def find_turns(columns: Columns) -> Turns:
 def end_turns(columns: Columns, turns: Turns) -> Columns:
     """The columns, where each turn ends when the next one begins."""
     end = columns.ops.end.copy()
-    np.minimum.at(end, turns.before, columns.ops.start[turns.after])
+    np.minimum.at(end, turns.last_ops, columns.ops.start[turns.next_ops])
     return replace(columns, ops=replace(columns.ops, end=end))
 
 

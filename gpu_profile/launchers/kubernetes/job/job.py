@@ -85,7 +85,9 @@ class KubernetesJob(KubernetesObject):
         options = self.options.with_user(plan)
         manifests.place_pod(spec, options)
         manifests.spread_pods(spec, self.kind.label, job.name)
-        manifests.edit_container(container, options, job, privileged=plan.privileged, needs=needs)
+        manifests.edit_container(
+            container, options, job, privileged=plan.needs_privileges, needs=needs
+        )
         manifests.edit_worker(container, self.options, job)
         manifests.edit_volumes(spec, self.options, job.name)
         if job.carrier:

@@ -57,7 +57,7 @@ def create_secret(
         # In the background: the name is free at once, and pods without their Secret run nothing.
         words = ("--ignore-not-found", "--cascade=background", "--wait=false")
         deletion = yield cluster.kubectl("delete", resource, job.name, *words)
-        note = f"; {job.name} is left there: {deletion.said}" if deletion.returncode else ""
+        note = f"; {job.name} is left there: {deletion.last_line}" if deletion.returncode else ""
         if not isinstance(error, GpuProfileError):
             raise Interrupted(f"interrupted while {doing}; the job was deleted{note}") from None
         raise type(error)(f"{error.what}{note}", error.hint) from error

@@ -31,17 +31,19 @@ def get_job_status(cluster: KubernetesCluster, kind: Kind, job_id: str) -> Steps
     job_pods = yield from get_pods(cluster, kind.selector, job_id)
     stopped = bool(get_annotation(job, "stopped"))
     holds = list_conditions(job)
-    if kind.succeeded in holds:
+    if kind.success_condition in holds:
         # A PyTorchJob succeeds when its master does. Its workers may still write their reports.
-        writing = kind.holds and not kind.outlived and any(map(pods.is_running, job_pods))
+        writing = kind.holds and not kind.is_outlived and any(map(pods.is_running, job_pods))
         return JobStatus(state=JobState.RUNNING if writing else JobState.SUCCEEDED, exit_code=0)
-    if kind.failed in holds:
+    if kind.failure_condition in holds:
         leader = _find_leader(kind, job)
-        status = _make_failed_status(leader, holds[kind.failed], job_pods, stopped=stopped)
+        status = _make_failed_status(
+            leader, holds[kind.failure_condition], job_pods, stopped=stopped
+        )
         gone = ", ".join(kind.list_gone(job, job_pods))
         what = f"{gone} went away while the job ran: {status.reason}".rstrip(": ")
         return replace(status, reason=what) if gone and not stopped else status
-    if kind.suspended in holds:
+    if kind.suspension_condition in holds:
         state = JobState.CANCELLED if stopped else JobState.PENDING
         return JobStatus(state=state, reason="" if stopped else "suspended: waits in a queue")
     ended = yield from _read_exit_codes(cluster, kind, job_id, job_pods)

@@ -124,7 +124,7 @@ class KubernetesObject(LauncherDefaults, ABC):
         missing_pods: Sequence[str] = ()
         if began and not stopped:
             missing_pods = _list_missing_pods(self.expected(job), job_pods, host_path)
-        if stopped and self.kind.suspended in state.list_conditions(job):
+        if stopped and self.kind.suspension_condition in state.list_conditions(job):
             job_pods = ()  # suspended before any rank was started
         elif not began or self.kind.holds:  # a pending pod has recorded nothing
             job_pods = tuple(pod for pod in job_pods if pods.get_phase(pod) != "Pending")
@@ -153,7 +153,7 @@ class KubernetesObject(LauncherDefaults, ABC):
         checked = yield to_bucket.call_bucket("check", bucket)
         if checked.returncode:
             hint = "Log in to AWS on this machine, or name a bucket of yours"
-            raise SettingsError(f"{bucket} cannot be used: {checked.said}", hint)
+            raise SettingsError(f"{bucket} cannot be used: {checked.last_line}", hint)
 
     def name_place(self, run: str) -> str:
         return self.options.place.describe(run)

@@ -21,7 +21,7 @@ _COMING_S = 30  # for pods that start: one that comes later would run on without
 def stop_job(cluster: KubernetesCluster, kind: Kind, job_id: str, script: str) -> Steps[None]:
     """Run the shell text `script` in each pod. A job whose pods do not run yet is suspended."""
     job = yield from state.get_own_job(cluster, kind, job_id)
-    finished = {kind.succeeded, kind.failed} & set(state.list_conditions(job))
+    finished = {kind.success_condition, kind.failure_condition} & set(state.list_conditions(job))
     if finished and not kind.holds:
         return
     mark = {"metadata": {"annotations": {state.STOPPED: "true"}}}
@@ -39,7 +39,7 @@ def stop_job(cluster: KubernetesCluster, kind: Kind, job_id: str, script: str) -
 def end_pods(cluster: KubernetesCluster, kind: Kind, job_id: str, script: str) -> Steps[None]:
     """Run the shell text in the pods of a job that has ended, if they run on."""
     job = yield from state.get_own_job(cluster, kind, job_id)
-    if {kind.succeeded, kind.failed} & set(state.list_conditions(job)):
+    if {kind.success_condition, kind.failure_condition} & set(state.list_conditions(job)):
         directory = state.get_annotation(job, "reports")
         yield from _stop_pods(cluster, kind, job_id, script, directory)
 

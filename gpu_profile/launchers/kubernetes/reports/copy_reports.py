@@ -239,7 +239,7 @@ def _unpack(tar: Command, pod: Object, to: Path) -> Steps[str]:
     # kubectl 1.33 exits with 0 when it cannot write its output.
     if any(word in f"{sent.stderr}{unpacked.stderr}".lower() for word in _FULL):
         return f"{_NO_ROOM} {to}"
-    return sent.said if sent.returncode else unpacked.said
+    return sent.last_line if sent.returncode else unpacked.last_line
 
 
 def collect_from_pods(

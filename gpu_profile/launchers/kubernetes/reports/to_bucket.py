@@ -77,7 +77,7 @@ class _Upload:
             }
             signed = yield call_bucket("sign", self.address, request=request)
             if signed.returncode:
-                return signed.said
+                return signed.last_line
             answer = json.loads(signed.stdout)
             self.id = answer["upload"]
             problem = yield from self._send_batch(batch, answer["urls"], answer["ca"])
@@ -87,7 +87,7 @@ class _Upload:
             return ""
         request = {"upload": self.id, "etags": self.etags}
         completed = yield call_bucket("complete", self.address, request=request)
-        return completed.said if completed.returncode else ""
+        return completed.last_line if completed.returncode else ""
 
     def _send_batch(self, batch: Sequence[Part], urls: Sequence[str], ca: str) -> Steps[str]:
         parts = [
@@ -98,7 +98,7 @@ class _Upload:
         words = ("sh", "-c", _SEND, "gpu-profile", self.directory)
         sent = yield self.execute(*words, stdin=stdin)
         if sent.returncode:
-            return sent.said
+            return sent.last_line
         self.etags += _read_etags(sent.stdout)
         if len(self.etags) < batch[-1].number:
             return "the pod's answer is damaged"
@@ -130,5 +130,5 @@ def put_files(folder: Path, names: Sequence[str], address: str) -> Steps[Mapping
     for name in names:
         sent = yield call_bucket("put", f"{address}/{name}", f"{folder}/{name}")
         if sent.returncode:
-            problems[name] = sent.said
+            problems[name] = sent.last_line
     return problems

@@ -65,7 +65,7 @@ def plan_for(job: Job, spec: ProfileSpec, help_text: str) -> tuple[NsysPlan, tup
     options = nsys.profile_options(spec, help_text, gpus=gpus)
     first = nsys.first_options(spec, help_text, gpus=gpus, efa=bool(job.resources.efa_per_node))
     plan = NsysPlan(
-        options=options, first=first, privileged=nsys.needs_privileges((*options, *first))
+        options=options, first=first, needs_privileges=nsys.needs_privileges((*options, *first))
     )
     kinds = nsys.expected_kinds(spec, options, gpus=gpus) & KINDS
     return plan, tuple(sorted(kinds))

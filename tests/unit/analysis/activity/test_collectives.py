@@ -54,8 +54,8 @@ def test_the_last_rank_ends_the_wait() -> None:
     found = match_collectives(ranks)
     assert groups(found) == [{0}, {0}, {0}]
     assert np.array_equal(found[0].last, end - 100_000)
-    assert found[2].late.tolist() == [300_000] * 10
-    assert found[0].late.tolist() == [-400_000] * 10
+    assert found[2].lateness.tolist() == [300_000] * 10
+    assert found[0].lateness.tolist() == [-400_000] * 10
     assert found[1].ranks.tolist() == [3] * 10
 
 
@@ -79,7 +79,7 @@ def test_a_window_misses_what_a_host_that_runs_ahead_launched_before_it(ahead: i
     ]
     arrivals = match_collectives(ranks)
     assert groups(arrivals) == [{0, UNMATCHED}] * 4
-    matched = arrivals[0].matched
+    matched = arrivals[0].is_matched
     assert (arrivals[0].last - ranks[0].start)[matched].tolist() == [510_000] * (42 - ahead)
 
 
@@ -96,7 +96,7 @@ def test_streams_are_told_apart_whatever_their_order() -> None:
     reduce = [lane(*collective(seed), stream=1) for seed in (1, 2)]
     gather = [lane(*collective(seed, 900_000), stream=9, name=GATHER) for seed in (3, 4)]
     found = match_collectives([together(reduce[0], gather[0]), together(gather[1], reduce[1])])
-    assert all(arrivals.matched.all() for arrivals in found)
+    assert all(arrivals.is_matched.all() for arrivals in found)
     assert groups(found) == [{0, 1}, {0, 1}]
 
 
@@ -119,15 +119,15 @@ def test_broadcasts_whose_root_ends_early_do_not_hide_a_communicator() -> None:
 def test_one_rank_alone_is_unmatched() -> None:
     start, end = collective(1)
     (found,) = match_collectives([lane(start, end)])
-    assert not found.matched.any()
+    assert not found.is_matched.any()
     assert match_collectives([]) == ()
 
 
 def test_clocks_that_disagree_are_matched_only_with_their_error_known() -> None:
     start, end = collective(1)
     shifted, ends = collective(2, late=700_000)
-    assert not match_collectives([lane(start, end), lane(shifted, ends)])[0].matched.any()
-    assert match_collectives([lane(start, end), lane(shifted, ends)], 800_000)[0].matched.all()
+    assert not match_collectives([lane(start, end), lane(shifted, ends)])[0].is_matched.any()
+    assert match_collectives([lane(start, end), lane(shifted, ends)], 800_000)[0].is_matched.all()
 
 
 def test_ends_that_differ_by_less_than_a_millisecond_join_where_all_names_agree() -> None:

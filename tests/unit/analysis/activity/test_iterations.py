@@ -73,7 +73,7 @@ def test_marked_iterations_are_those_of_the_server(server: Server, tmp_path: Pat
     assert [KINDS[kind] for kind in steps.kind.tolist()] == [iteration.kind for iteration in true]
     assert steps.batch.tolist() == [iteration.batch for iteration in true]
     assert np.array_equal(steps.start, [iteration.gpu for iteration in true])
-    told = [row for row, pause in enumerate(steps.unasked.tolist()) if pause]
+    told = [row for row, pause in enumerate(steps.empty_ns.tolist()) if pause]
     assert all(true[row].alone for row in told)
     if server.bursts > 1:
         assert len(told) >= server.bursts - 1

@@ -88,7 +88,7 @@ def base(tmp_path: Path) -> Path:
 def test_a_run_is_no_slower_than_itself(base: Path) -> None:
     result = compared(base, base)
     assert result.verdict == "pass"
-    assert not result.regressed
+    assert not result.is_regression
     assert result.kernels.rows == ()
 
 
@@ -130,7 +130,7 @@ def test_only_steps_that_all_ranks_recorded_are_compared(tmp_path: Path) -> None
 def test_a_slowed_copy_fails(base: Path, tmp_path: Path) -> None:
     slow = stretched(Training(steps=24, data=noisy).record(), 1.1).save(tmp_path / "slow.sqlite")
     result = compared(base, slow)
-    assert result.regressed
+    assert result.is_regression
     assert result.difference is not None
     assert result.difference.change == pytest.approx(0.1, abs=0.01)
     assert compared(base, slow, fail_over=0.15).verdict == "pass"
@@ -165,7 +165,7 @@ def test_one_run_a_side_differs_by_the_assumed_spread() -> None:
         found = compare_medians(steady(100), steady(new))
         assert found is not None
         assert found.noise == pytest.approx(0.0951 * min(1, new / 100), abs=1e-4)
-        assert (found.significant, found.assumed) == (significant, True)
+        assert (found.significant, found.is_assumed) == (significant, True)
     narrow = compare_medians(steady(100), steady(106), assumed=0.01)
     assert narrow is not None
     assert narrow.significant
@@ -175,7 +175,7 @@ def test_runs_of_a_side_tell_their_spread() -> None:
     """t at 1.25 % and 4 degrees of freedom is 3.495; times 1 % and the square root of 2/3."""
     found = compare_medians(steady(99, 100, 101), steady(103, 104, 105))
     assert found is not None
-    assert not found.assumed
+    assert not found.is_assumed
     assert found.spread == pytest.approx(0.01)
     assert found.noise == pytest.approx(0.0285, abs=1e-4)
     assert found.significant
@@ -187,7 +187,7 @@ def test_runs_of_a_side_tell_their_spread() -> None:
 def test_three_runs_in_all_are_too_few_to_tell_their_spread() -> None:
     found = compare_medians(steady(100, 100), steady(108))
     assert found is not None
-    assert (found.spread, found.assumed) == (0.03, True)
+    assert (found.spread, found.is_assumed) == (0.03, True)
     wide = compare_medians(steady(90, 110), steady(108))
     assert wide is not None
     assert wide.spread == pytest.approx(0.1414, abs=1e-4)

@@ -21,7 +21,7 @@ def test_silence_is_what_no_call_covers(seed: int) -> None:
     blocked = random.integers(-80, 450, seed % 7)
     until = blocked + random.integers(0, 40, len(blocked))
     least = seed % 19 + 1
-    calls = SimpleNamespace(calls=Calls(start, end - start, start, start, start), asked=asked)
+    calls = SimpleNamespace(calls=Calls(start, end - start, start, start, start), launches_op=asked)
 
     blocking = Intervals.union(blocked, until)
     silence = _find_silence(cast("Activity", calls), blocking, least)

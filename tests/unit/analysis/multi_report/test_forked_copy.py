@@ -95,7 +95,7 @@ def test_a_copy_begins_an_early_part_of_the_next_work(short_run: Path) -> None:
     late = Analysis("late", _identify, STEP_SUM.merge)
     early = replace(late, name="early", begins_early=True)
     for forks in (True, False):
-        assert Work(report, (late,), early=(early,)).do(forks, keeps=True) == [os.getpid()]
+        assert Work(report, (late,), early_analyses=(early,)).do(forks, keeps=True) == [os.getpid()]
         answer = Work(report, (late, early, late)).do(forks)
         assert isinstance(answer, Partials)
         assert answer[0] == answer[2] == os.getpid()

@@ -141,13 +141,13 @@ def test_what_a_dead_worker_had_in_hand_is_done_again(tmp_path: Path) -> None:
     found = analyse_reports(sources, [Analysis("count", count_or_die_once, listed)], workers=2)
     assert (tmp_path / "died").exists()
     assert len(_rows(found)) == 4
-    assert found.refused == ()
+    assert found.refusals == ()
 
 
 def test_a_report_that_always_kills_its_worker_is_named_and_the_rest_is_shown() -> None:
     found = analyse_reports(FOUR, [Analysis("count", count_or_die, listed)], workers=2)
     assert _rows(found) == [f"rank{rank}.sqlite.gz" for rank in (0, 1, 3)]
-    ((source, error),) = found.refused
+    ((source, error),) = found.refusals
     assert source.name == "rank2.sqlite.gz"
     assert "killed its worker" in str(error)
 
@@ -157,7 +157,7 @@ def test_unreadable_reports_are_named_and_the_rest_is_shown(tmp_path: Path) -> N
     bad.write_bytes(b"half")
     found = analyse_reports([ReportSource(str(bad)), FOUR[0]], [COUNT], workers=2)
     assert _rows(found) == ["rank0.sqlite.gz"]
-    assert "rank9.sqlite" in str(found.refused[0][1])
+    assert "rank9.sqlite" in str(found.refusals[0][1])
     with pytest.raises(ReportError, match=r"rank9\.sqlite"):
         analyse_reports([ReportSource(str(bad))], [COUNT])
 

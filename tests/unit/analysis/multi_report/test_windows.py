@@ -63,7 +63,7 @@ def test_windows_are_one_series_of_steps(tmp_path: Path) -> None:
     paths = windows_of(tmp_path, Training(steps=6))
     found, databases = run(paths)
     first, *later = found.join([str(path) for path in paths])
-    assert all(scope.joined for scope in later)
+    assert all(scope.is_joined for scope in later)
     activities = activities_of(databases[0], first)
     assert [len(find_steps(activity)) for activity in activities] == [18] * 4
     assert activities_of(databases[1], later[0]) == ()

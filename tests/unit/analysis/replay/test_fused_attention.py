@@ -65,7 +65,11 @@ def find(kernels: Kernels, streams: Sequence[int] = ()) -> AttentionKernels:
 
 def list_rows(found: AttentionKernels) -> dict[str, list[int]]:
     parts = ((part.name, getattr(found, part.name)) for part in fields(found))
-    return {name: sorted(rows.tolist()) for name, rows in parts if len(rows) and name != "joined"}
+    return {
+        name: sorted(rows.tolist())
+        for name, rows in parts
+        if len(rows) and name != "joined_products"
+    }
 
 
 @pytest.mark.parametrize(
@@ -149,8 +153,8 @@ def test_a_fused_kernel_leaves_a_part_of_the_products(
 
 
 def test_a_fused_kernel_is_launched_once_forward_and_twice_backward() -> None:
-    assert find(FORWARD).joined.tolist() == [8]
-    assert find(PASSES_BACK).joined.tolist() == [7, 8]
+    assert find(FORWARD).joined_products.tolist() == [8]
+    assert find(PASSES_BACK).joined_products.tolist() == [7, 8]
 
 
 def test_a_graph_that_holds_attention_is_still_launched() -> None:

@@ -179,7 +179,7 @@ def test_launches_that_are_gone_leave_room_in_the_queue() -> None:
     is_queue = graph.edges.kind == Edge.QUEUE
     assert np.count_nonzero(is_queue) == len(queue)
     kept = free_calls(graph, Weights.of(graph), np.array([], np.int64))
-    assert not kept.gone.any()
+    assert not kept.is_gone.any()
     freed = free_calls(graph, Weights.of(graph), np.array([9, 10]))
-    targets = graph.edges.target[is_queue & freed.gone]
+    targets = graph.edges.target[is_queue & freed.is_gone]
     assert np.array_equal(np.sort(targets), np.sort(graph.nodes.call_end[[9, 10, 11, 12]]))

@@ -50,8 +50,8 @@ class Program:
         return Launches(
             token=token,
             kind=token,
-            asked=asked,
-            returned=asked + 4000,
+            call_starts=asked,
+            call_ends=asked + 4000,
             pause=np.diff(asked, prepend=asked[:1]) - 4000,
             gpu=np.select(
                 [token == GRAPH, token >= TRIED, kernel], [2_000_000, 1_000, 20_000], 1_000

@@ -136,7 +136,7 @@ def _measure_slowdown(view: View[Contention]) -> float:
 def _find_moving_part(view: View[Contention]) -> float:
     """The part of the collectives' time in which they move data, all of it where nobody knows."""
     collectives, arrivals = view.states.collectives, view.split.arrivals
-    rows = np.flatnonzero(arrivals.matched & (collectives.start >= view.start))
+    rows = np.flatnonzero(arrivals.is_matched & (collectives.start >= view.start))
     length = collectives.end[rows] - collectives.start[rows]
     waits = np.clip(arrivals.last[rows] - collectives.start[rows], 0, length)
     return 1 - float(waits.sum() / length.sum()) if length.any() else 1.0

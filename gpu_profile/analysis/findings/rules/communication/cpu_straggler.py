@@ -54,11 +54,11 @@ ADVICE = {
 @dataclass(frozen=True, eq=False)
 class Exchanges:
     """Waits of one rank's host between a copy to the host and one back, in ns from the first
-    window's start: from `arrived` to `left`.
+    window's start: from `arrivals` to `departures`.
     """
 
-    arrived: IntArray
-    left: IntArray
+    arrivals: IntArray
+    departures: IntArray
 
 
 @dataclass(frozen=True, eq=False)
@@ -113,7 +113,7 @@ def _mark_copies(activity: Activity, kind: int) -> Flags:
 def judge_exchanges(views: Sequence[View[Exchanges]]) -> Judgement:
     """Find the rank that the others wait for, where no collective runs on the GPUs."""
     views = [view for view in views if view.has_steps]
-    if len(views) < 2 or any(view.split.arrivals.matched.any() for view in views):
+    if len(views) < 2 or any(view.split.arrivals.is_matched.any() for view in views):
         return Judgement()
     meetings = _find_meetings(views)
     if meetings is None:
@@ -136,7 +136,7 @@ def judge_exchanges(views: Sequence[View[Exchanges]]) -> Judgement:
 
 def _find_meetings(views: Sequence[View[Exchanges]]) -> Meetings | None:
     """The exchanges of the rank that waits most that end together with one on every other rank."""
-    waited = [int((view.fact.left - view.fact.arrived).sum()) for view in views]
+    waited = [int((view.fact.departures - view.fact.arrivals).sum()) for view in views]
     base = views[int(np.argmax(waited))]
     arrived, left = _list_times(base)
     together = np.ones(len(left), bool)
@@ -159,7 +159,7 @@ def _find_meetings(views: Sequence[View[Exchanges]]) -> Meetings | None:
 def _list_times(view: View[Exchanges]) -> tuple[IntArray, IntArray]:
     """(arrived, left) in the rank's steady steps, on the run's clock."""
     begin = int(view.states.start[0])
-    arrived, left = view.fact.arrived + begin, view.fact.left + begin
+    arrived, left = view.fact.arrivals + begin, view.fact.departures + begin
     inside = (left >= view.start) & (left < view.end)
     return arrived[inside], left[inside]
 

@@ -142,7 +142,7 @@ def _measure_waiting(view: RankView, period: _Period) -> float:
     """The part of the time in which the rank waits in point-to-point kernels without compute."""
     collectives, arrivals = view.states.collectives, view.split.arrivals
     is_message = (
-        arrivals.matched & (collectives.kind == _SEND_RECV) & period.holds(collectives.start)
+        arrivals.is_matched & (collectives.kind == _SEND_RECV) & period.holds(collectives.start)
     )
     start = collectives.start[is_message]
     waits = Intervals.union(

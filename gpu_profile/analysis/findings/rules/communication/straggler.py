@@ -94,7 +94,7 @@ def judge_straggler(views: Sequence[StragglerView]) -> Judgement:
             continue
         finding = _make_finding(_keep_guilty(waits, suspects))
         if finding is None:
-            late = format_ranks(view.rank for view in suspects.late)
+            late = format_ranks(view.rank for view in suspects.late_ranks)
             notes.append(f"why {late} came last in collectives: nothing there stands out")
         elif suspects.late_ms > most_late.get(finding.ranks, 0.0):
             findings[finding.ranks], most_late[finding.ranks] = finding, suspects.late_ms
@@ -105,7 +105,7 @@ def _why_not(views: Sequence[RankView]) -> tuple[str, ...]:
     if len(views) < 2:
         communicates = any(len(view.states.collectives) for view in views)
         return ("stragglers: the reports hold one rank of several",) if communicates else ()
-    if any(view.split.arrivals.matched.any() for view in views):
+    if any(view.split.arrivals.is_matched.any() for view in views):
         return ()  # only messages between two ranks: judge_pipeline() handles these
     if any(len(view.states.collectives) for view in views):
         return ("stragglers: no collectives could be matched over the ranks",)
@@ -135,11 +135,11 @@ def _measure_excess(suspects: Suspects) -> dict[str, float]:
     """
 
     def more(*states: str) -> float:
-        late = float(np.mean([view.ms(*states) for view in suspects.late]))
+        late = float(np.mean([view.ms(*states) for view in suspects.late_ranks]))
         return late - float(np.median([view.ms(*states) for view in suspects.others]))
 
     # Kernels on waiting ranks are slowed by the collective beside them; that part is added back.
-    spared = np.median([contention_ms(view, suspects.late[0]) for view in suspects.others])
+    spared = np.median([contention_ms(view, suspects.late_ranks[0]) for view in suspects.others])
     exposed = max(more("idle_copy"), 0.0)
     staging = min(exposed, _measure_staging_excess(suspects))
     late_gaps = more("idle_launch", "idle_stall", "idle_sync") + exposed - staging
@@ -158,17 +158,17 @@ def _measure_staging_excess(suspects: Suspects) -> float:
     """
     late, others = (
         float(np.median([view.ms("memory") for view in side]))
-        for side in (suspects.late, suspects.others)
+        for side in (suspects.late_ranks, suspects.others)
     )
-    idle = float(np.mean([view.ms("idle_copy") for view in suspects.late]))
+    idle = float(np.mean([view.ms("idle_copy") for view in suspects.late_ranks]))
     return idle * max(1 - others / late, 0.0) if late else 0.0
 
 
 def _measure_host_excess(suspects: Suspects, gaps: float) -> float:
-    if not all(view.has_steps for view in (*suspects.late, *suspects.others)):
+    if not all(view.has_steps for view in (*suspects.late_ranks, *suspects.others)):
         return gaps
 
-    late = float(np.mean([view.host_ms for view in suspects.late]))
+    late = float(np.mean([view.host_ms for view in suspects.late_ranks]))
     # A slower host delays the other ranks only as far as its GPU also idles more.
     return min(gaps, late - float(np.median([view.host_ms for view in suspects.others])))
 
@@ -180,9 +180,13 @@ def _keep_guilty(waits: Waits, suspects: Suspects) -> Suspects:
     """
     excess = _measure_excess(suspects)
     most = max(excess, key=lambda key: excess[key])
-    excesses = [_measure_excess(replace(suspects, late=(view,)))[most] for view in suspects.late]
-    guilty = [suspects.late[row] for row in list_guilty(excesses)]
-    return keep_late(waits, suspects, guilty) if len(guilty) < len(suspects.late) else suspects
+    excesses = [
+        _measure_excess(replace(suspects, late_ranks=(view,)))[most] for view in suspects.late_ranks
+    ]
+    guilty = [suspects.late_ranks[row] for row in list_guilty(excesses)]
+    return (
+        keep_late(waits, suspects, guilty) if len(guilty) < len(suspects.late_ranks) else suspects
+    )
 
 
 def list_guilty(excesses: Sequence[float]) -> list[int]:
@@ -195,13 +199,14 @@ def list_guilty(excesses: Sequence[float]) -> list[int]:
 def _make_finding(suspects: Suspects) -> Finding | None:
     excess = _measure_excess(suspects)
     most = max(excess, key=lambda key: excess[key])
-    if excess[most] < find_least_ms((*suspects.late, *suspects.others)):
+    if excess[most] < find_least_ms((*suspects.late_ranks, *suspects.others)):
         return None
     suspects = replace(suspects, late_ms=min(suspects.late_ms, excess[most]))
     silent = is_late_by_silence(suspects)
     cause = _name_cause(most, silent, suspects)
     late, others = (
-        tuple(sorted({view.rank for view in side})) for side in (suspects.late, suspects.others)
+        tuple(sorted({view.rank for view in side}))
+        for side in (suspects.late_ranks, suspects.others)
     )
     evidence = list_evidence(suspects, excess)
     if most == "host":
@@ -220,13 +225,13 @@ def _name_cause(most: str, late_by_silence: bool, suspects: Suspects) -> str:
         return "alone"
     if most != "host":
         return most
-    if late_by_silence and all(map(waits_for_data, suspects.late)):
+    if late_by_silence and all(map(waits_for_data, suspects.late_ranks)):
         return "data"
     return "compute" if launches_more(suspects) else "host"
 
 
 def _choose_advice(suspects: Suspects, cause: str, late_by_silence: bool) -> str:
-    loads = cause == "host" and late_by_silence and any(map(ends_with_input, suspects.late))
+    loads = cause == "host" and late_by_silence and any(map(ends_with_input, suspects.late_ranks))
     return f"{ADVICE[cause]} If it loads data there: {DATA_ADVICE}" if loads else ADVICE[cause]
 
 

@@ -85,20 +85,24 @@ def _choose_advice(report: ReportHealth, bad: Sequence[Health]) -> str:
 
 
 def _describe_loss(rank: Health) -> str:
-    untimed = f", {rank.untimed} of {rank.kernels} kernels no duration" if rank.untimed else ""
+    untimed = (
+        f", {rank.untimed_kernels} of {rank.kernels} kernels no duration"
+        if rank.untimed_kernels
+        else ""
+    )
     count = rank.after_last
     more = f", {count} more were launched after the last kernel" if count else ""
     silence = rank.silence
     silent = f"; the recording of the GPU ends {silence.to_text()}" if silence else ""
     return (
-        f"rank {rank.rank}: {rank.unseen} of {rank.launches} kernel launches have no kernel, "
-        f"{rank.orphans} of {rank.operations} operations no launch{untimed}{more}{silent}"
+        f"rank {rank.rank}: {rank.unseen_launches} of {rank.launches} kernel launches have no "
+        f"kernel, {rank.orphans} of {rank.operations} operations no launch{untimed}{more}{silent}"
     )
 
 
 def _find_empty(reports: Sequence[ReportHealth]) -> list[Finding]:
     """Reports without GPU work, if other reports of the run have some."""
-    reports = [report for report in reports if not report.joined]
+    reports = [report for report in reports if not report.is_joined]
     names = [report.report for report in reports if not report.ranks]
     if not names or len(names) == len(reports):
         return []

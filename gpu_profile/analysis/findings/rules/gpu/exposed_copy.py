@@ -40,7 +40,7 @@ def _measure_exposed(view: View[Copies]) -> float:
     copy = view.fact.get((COPY_TO_DEVICE, False))
     if copy is None or view.frequency(copy.count) < LEAST_FREQUENCY:
         return 0.0
-    return view.mean(copy.exposed) / 1e6
+    return view.mean(copy.exposed_ns) / 1e6
 
 
 def _describe(view: View[Copies]) -> str:

@@ -90,7 +90,7 @@ def _measure_time(view: View[Bandwidth], cause: str) -> float:
     if cause == "links":
         return view.ms("transfer")
     copies = [copy for (_, pageable), copy in view.fact.copies.items() if not pageable]
-    return sum(view.mean(copy.exposed) for copy in copies) / 1e6
+    return sum(view.mean(copy.exposed_ns) for copy in copies) / 1e6
 
 
 RULE = FindingRule(

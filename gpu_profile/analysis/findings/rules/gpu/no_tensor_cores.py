@@ -46,13 +46,13 @@ class ScalarProducts:
     """Matrix products of fp32 that run without tensor cores.
 
     `time`: ns by window. `names`: ns in the steady part by short name. `ratio`: as of find_ratio().
-    `depthwise`: ns by window of depthwise convolutions, which are not in `time`. `hidden`: ns by
+    `depthwise`: ns by window of depthwise convolutions, which are not in `time`. `graph_ns`: ns by
     window of CUDA graphs that nsys traced as a whole.
     """
 
     time: IntArray
     depthwise: IntArray
-    hidden: IntArray
+    graph_ns: IntArray
     names: Mapping[str, int]
     ratio: float
 
@@ -100,7 +100,7 @@ def _measure_ms(view: View[ScalarProducts]) -> float:
 
 
 def _is_hidden(view: View[ScalarProducts]) -> bool:
-    return view.mean(view.fact.hidden) / 1e6 >= MOSTLY * view.step_ms
+    return view.mean(view.fact.graph_ns) / 1e6 >= MOSTLY * view.step_ms
 
 
 def _predict_gain(view: View[ScalarProducts]) -> float:

@@ -44,7 +44,7 @@ class UnfusedElementwise:
     count: IntArray
     kernels: IntArray
     time: IntArray
-    spared: IntArray
+    spared_ns: IntArray
     names: Mapping[str, int]
 
 
@@ -62,7 +62,7 @@ def collect_chains(activity: Activity, _: Database) -> UnfusedElementwise:
         count=windows.count(begin[~chains.mark_later()]),
         kernels=windows.count(begin),
         time=windows.sum(begin, time),
-        spared=windows.sum(begin, spared),
+        spared_ns=windows.sum(begin, spared),
         names=sum_by_name(activity, rows[is_in_steady_part(activity, begin)]),
     )
 
@@ -104,7 +104,7 @@ def judge_chains(views: Sequence[View[UnfusedElementwise]]) -> Judgement:
 
 def _measure_spared(view: View[UnfusedElementwise]) -> float:
     """ms a step."""
-    return view.mean(view.fact.spared) / 1e6
+    return view.mean(view.fact.spared_ns) / 1e6
 
 
 def _list_evidence(view: View[UnfusedElementwise]) -> tuple[str, ...]:

@@ -52,14 +52,14 @@ TUNING_ADVICE = (
 @dataclass(frozen=True, eq=False)
 class Compilations:
     """`idle`: ns by window in which the GPU idles while the host compiles. `new_kernels`: kernels
-    that are launched for the first time after such idle time, by window. `tuned`: ns by the host's
-    window in which it tunes kernels on the GPU. `functions`: those that torch compiled in the
-    steady part, the longest first.
+    that are launched for the first time after such idle time, by window. `tuning_ns`: ns by the
+    host's window in which it tunes kernels on the GPU. `functions`: those that torch compiled in
+    the steady part, the longest first.
     """
 
     idle: IntArray
     new_kernels: IntArray
-    tuned: IntArray
+    tuning_ns: IntArray
     functions: tuple[str, ...] = ()
 
 
@@ -137,7 +137,7 @@ def _loads_code(activity: Activity, gaps: Gaps, rows: IntArray) -> Flags:
     loads = np.flatnonzero(calls.match_names(activity.names, LOADS))
     busy = Intervals.union(calls.start[loads], calls.end[loads])
     start, end, next_op = gaps.start[rows], gaps.end[rows], gaps.next_op[rows]
-    until = np.where(ops.call[next_op] == NO_CALL, end, activity.launched[next_op])
+    until = np.where(ops.call[next_op] == NO_CALL, end, activity.launch_starts[next_op])
     inside = busy.within(start, np.maximum(until, start))
     length = end - start
     long = (length >= LEAST_PAUSE_NS) & (inside < HALF * length)
@@ -171,7 +171,7 @@ def _tunes(view: View[Compilations]) -> bool:
 
 def _mark_tuned(view: View[Compilations]) -> Flags:
     """A mask of the steady steps with tuning. Less than a sample stands for may be of another."""
-    return np.asarray(view.steady(view.fact.tuned) >= LEAST_PAUSE_NS, np.bool_)
+    return np.asarray(view.steady(view.fact.tuning_ns) >= LEAST_PAUSE_NS, np.bool_)
 
 
 def _tuned_ms(view: View[Compilations]) -> float:
@@ -180,7 +180,7 @@ def _tuned_ms(view: View[Compilations]) -> float:
     """
     time, tuned = view.steady(view.states.end - view.states.start), _mark_tuned(view)
     usual = 0 if tuned.all() else int(np.median(time[~tuned]))
-    longer = np.minimum(view.steady(view.fact.tuned), np.maximum(time - usual, 0))
+    longer = np.minimum(view.steady(view.fact.tuning_ns), np.maximum(time - usual, 0))
     return float(np.sum(longer[tuned])) / len(tuned) / 1e6
 
 

@@ -74,7 +74,7 @@ def _find_rows(activity: Activity, small: Flags) -> IntArray:
     if not small.any():
         return np.empty(0, np.int64)
     thread = activity.launcher_of(np.arange(len(small)))
-    order = np.lexsort((activity.launched[:], thread))
+    order = np.lexsort((activity.launch_starts[:], thread))
     return np.asarray(order[mark_runs(small[order], thread[order])], np.int64)
 
 
@@ -85,7 +85,7 @@ def _find_turns(activity: Activity, small: Flags) -> IntArray:
     if not small.any():
         return np.empty(0, np.int64)
     thread = activity.launcher_of(np.arange(len(small)))
-    order = np.lexsort((activity.launched[:], thread))
+    order = np.lexsort((activity.launch_starts[:], thread))
     copies = np.flatnonzero(small[order])
     held = np.zeros(len(activity.calls.start) + 1, bool)  # the last cell is of NO_CALL (-1)
     held[_list_awaited(activity)] = True

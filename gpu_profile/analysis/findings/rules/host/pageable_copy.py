@@ -70,7 +70,7 @@ def _pageable_frequency(view: View[PageableCopies]) -> float:
 
 def _pageable_ms(view: View[PageableCopies]) -> float:
     """The ms in a step of copies that no compute hides, and of the idle time after them."""
-    exposed = sum(view.mean(copy.exposed) for _, copy in _list_pageable(view)) / 1e6
+    exposed = sum(view.mean(copy.exposed_ns) for _, copy in _list_pageable(view)) / 1e6
     return exposed + view.ms("idle_copy")
 
 
@@ -86,9 +86,9 @@ def _copy_line(view: RankView, kind: int, copy: CopyTime) -> str:
 
 def _held_lines(view: View[PageableCopies]) -> list[str]:
     return [
-        f"rank {view.rank}: {name} held the host {view.mean(call.held) / 1e6:.2f} ms a step"
+        f"rank {view.rank}: {name} held the host {view.mean(call.held_ns) / 1e6:.2f} ms a step"
         for name, call in sorted(view.fact.calls.items())
-        if call.copies and view.mean(call.held) >= SHOWN_MS * 1e6
+        if call.copies and view.mean(call.held_ns) >= SHOWN_MS * 1e6
     ]
 
 

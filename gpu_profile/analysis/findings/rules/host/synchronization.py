@@ -72,12 +72,12 @@ def _list_habits(view: View[BlockingCalls]) -> list[str]:
         for name, call in sorted(view.fact.items())
         if not call.copies
         and view.frequency(call.count) >= LEAST_FREQUENCY
-        and view.mean(call.held) >= min(HELD_NS * view.mean(call.count), least_ns)
+        and view.mean(call.held_ns) >= min(HELD_NS * view.mean(call.count), least_ns)
     ]
 
 
 def _is_held(view: View[BlockingCalls]) -> bool:
-    held = sum(view.mean(view.fact[name].held) for name in _list_habits(view)) / 1e6
+    held = sum(view.mean(view.fact[name].held_ns) for name in _list_habits(view)) / 1e6
     return held > 0 and held >= HELD_PART * view.least_ms
 
 
@@ -85,7 +85,7 @@ def _asks_for_tokens(view: View[BlockingCalls]) -> bool:
     """Whether an engine waits once an iteration, as it does for its tokens: by a blocking copy, or
     by a call after it. Of both one holds the host.
     """
-    held = {name: view.mean(view.fact[name].held) for name in _list_habits(view)}
+    held = {name: view.mean(view.fact[name].held_ns) for name in _list_habits(view)}
     longest = max(held.values(), default=0.0)
     waits = sum(_per_step(view, name) for name, ns in held.items() if ns >= SHORT_PART * longest)
     return view.states.steps.are_iterations and waits < TOKEN_WAITS
@@ -97,7 +97,7 @@ def _longest_held(view: View[BlockingCalls]) -> list[str]:
     copies = [name for name, call in calls.items() if call.copies]
     names = _list_habits(view)
     names += [name for name in copies if _frequency(view, name) >= LEAST_FREQUENCY]
-    held = {name: view.mean(calls[name].held) for name in names}
+    held = {name: view.mean(calls[name].held_ns) for name in names}
     ordered = sorted(held, key=lambda name: (-held[name], name))
     return [name for name in ordered[:MOST_CALLS] if held[name] >= 0.01 * held[ordered[0]]]
 
@@ -110,7 +110,7 @@ def _list_evidence(views: Sequence[View[BlockingCalls]]) -> tuple[str, ...]:
     worst = max(views, key=_idle_ms)
     calls = [
         f"rank {worst.rank}: {name}, {_per_step(worst, name):.1f} times a step, held the host "
-        f"{worst.mean(worst.fact[name].held) / 1e6:.2f} ms a step"
+        f"{worst.mean(worst.fact[name].held_ns) / 1e6:.2f} ms a step"
         for name in _longest_held(worst)
     ]
     return (*_describe_idle(worst), *calls, *list_places(views, SYNC))

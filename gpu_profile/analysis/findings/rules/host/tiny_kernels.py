@@ -75,7 +75,7 @@ def _mark_rows(activity: Activity, is_tiny: Flags) -> Flags:
     single = _launch_once(activity, has_call) & _launch_once(activity, has_call & is_tiny)
     in_row = np.zeros(len(calls.start) + 1, bool)  # the last cell is of NO_CALL (-1)
     for thread in activity.launching:
-        launches = activity.asked & (calls.thread == thread)
+        launches = activity.launches_op & (calls.thread == thread)
         chosen = single[launches]
         in_row[:-1][launches] = mark_runs(chosen, np.zeros(len(chosen), np.int8))
     return in_row[call]

@@ -50,8 +50,8 @@ def _describe_gap(view: RankView) -> str:
     launch (medians); 2.10 ms at p95, 2.60 ms at p99".
     """
     steps = view.states.steps
-    kinds, gaps = steps.kind[view.kept], _list_gaps(view)[view.kept] / 1e6
-    time = (steps.end - steps.start)[view.kept] / 1e6
+    kinds, gaps = steps.kind[view.steady_slice], _list_gaps(view)[view.steady_slice] / 1e6
+    time = (steps.end - steps.start)[view.steady_slice] / 1e6
     rows, what = kinds == DECODE, "a decode step"
     if not rows.any():
         rows, what = kinds >= 0, "an iteration"

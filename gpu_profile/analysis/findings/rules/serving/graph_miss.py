@@ -57,13 +57,13 @@ def _holds_launches(view: View[GraphLaunches]) -> bool:
     budget, (missed, _, _) = view.common.budget, _split(view)
     if budget is None:
         return False
-    waits = budget.of("launch")[view.kept]
+    waits = budget.of("launch")[view.steady_slice]
     return bool(waits[missed].sum() >= MOSTLY * waits.sum())
 
 
 def _split(view: View[GraphLaunches]) -> tuple[Flags, Flags, IntArray]:
     """Masks of the steady decode steps without and with a graph, and the time of all steps."""
-    steps, kept = view.states.steps, view.kept
+    steps, kept = view.states.steps, view.steady_slice
     decodes, launches = steps.kind[kept] == DECODE, view.fact[kept] > 0
     return decodes & ~launches, decodes & launches, (steps.end - steps.start)[kept]
 
@@ -85,7 +85,7 @@ def _find_excess(view: View[GraphLaunches]) -> IntArray:
     if not steps.are_iterations:
         return np.zeros(len(steps), np.int64)
     time, (_, replayed, _) = steps.end - steps.start, _split(view)
-    usual = np.median(time[view.kept][replayed]) if replayed.any() else time.max(initial=0)
+    usual = np.median(time[view.steady_slice][replayed]) if replayed.any() else time.max(initial=0)
     missed = (steps.kind == DECODE) & (view.fact == 0)
     return np.where(missed, np.maximum(time - int(usual), 0), 0)
 
@@ -94,7 +94,7 @@ def _list_evidence(views: Sequence[View[GraphLaunches]]) -> tuple[str, ...]:
     worst = max(views, key=_measure_loss)
     missed, replayed, time = _split(worst)
     late, usual = (float(np.median(time[rows])) / 1e6 for rows in (missed, replayed))
-    batch = worst.states.steps.batch[worst.kept]
+    batch = worst.states.steps.batch[worst.steady_slice]
     sizes = (_tell_batches(batch[rows]) for rows in (missed, replayed))
     return (
         f"rank {worst.rank}: {np.sum(missed)} of {np.sum(missed | replayed)} decode steps launch "

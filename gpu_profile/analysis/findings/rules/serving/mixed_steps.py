@@ -55,8 +55,8 @@ def _measure_tokens(view: RankView) -> TokenTimes:
 
     Between two iterations that decode, those with prompts alone make the requests wait, too.
     """
-    steps, kept = view.states.steps, view.kept
-    kind, emptied, end = steps.kind[kept], steps.emptied[kept], steps.end[kept]
+    steps, kept = view.states.steps, view.steady_slice
+    kind, emptied, end = steps.kind[kept], steps.ends_empty[kept], steps.end[kept]
     rows = np.flatnonzero((kind == DECODE) | (kind == MIXED))
     before, after = rows[:-1], rows[1:]
     sums = np.r_[0, np.cumsum(emptied)]
@@ -98,7 +98,7 @@ def _find_excess(view: RankView) -> IntArray:
         return np.zeros(len(steps), np.int64)
     longer = np.maximum(time - int(np.median(time[decodes])), 0)
     excess = np.where(steps.kind == PREFILL, time, longer)
-    return np.where(find_awaited(steps.kind, steps.emptied), excess, 0)
+    return np.where(find_awaited(steps.kind, steps.ends_empty), excess, 0)
 
 
 def _list_evidence(views: Sequence[RankView]) -> tuple[str, ...]:

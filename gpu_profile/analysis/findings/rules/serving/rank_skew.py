@@ -47,12 +47,12 @@ def collect_graph_launches(activity: Activity, _: Database) -> IntArray:
 
 @dataclass(frozen=True, eq=False)
 class Skew:
-    """How late each rank comes (ns by collective, a row a rank) after the first one; `late` is the
-    row of the rank that the others wait for, None where they wait by turns.
+    """How late each rank comes (ns by collective, a row a rank) after the first one; `late_row` is
+    the row of the rank that the others wait for, None where they wait by turns.
     """
 
     arrivals: GraphArrivals
-    late: int | None
+    late_row: int | None
 
     @property
     def spread(self) -> IntArray:
@@ -68,7 +68,7 @@ class Skew:
     def lost_ms(self) -> float:
         """What ranks wait in the mean of all steps: the others for the late one, else all."""
         wait = self.arrivals.wait
-        rows = [row for row in range(len(wait)) if row != self.late]
+        rows = [row for row in range(len(wait)) if row != self.late_row]
         return float(np.mean([self.mean_ms(wait[row]) for row in rows]))
 
     @property
@@ -79,7 +79,7 @@ class Skew:
 
     @property
     def cause(self) -> str:
-        if self.late is None:
+        if self.late_row is None:
             return "spread"
         return "host" if self.at_first >= 0.5 else "compute"
 
@@ -116,8 +116,8 @@ def _is_hidden(view: GraphView) -> bool:
 
 def _make_finding(skew: Skew) -> Finding:
     ranks = tuple(sorted(view.rank for view in skew.arrivals.views))
-    late = ranks if skew.late is None else (skew.arrivals.views[skew.late].rank,)
-    payers = () if skew.late is None else tuple(rank for rank in ranks if rank not in late)
+    late = ranks if skew.late_row is None else (skew.arrivals.views[skew.late_row].rank,)
+    payers = () if skew.late_row is None else tuple(rank for rank in ranks if rank not in late)
     evidence = (_describe_spread(skew, ranks), *_describe_late(skew), _describe_worst(skew))
     advice = ADVICE[skew.cause]
     return Finding("rank_skew", late, skew.cause, evidence, advice, payers)
@@ -134,14 +134,14 @@ def _describe_spread(skew: Skew, ranks: tuple[int, ...]) -> str:
 
 
 def _describe_late(skew: Skew) -> tuple[str, ...]:
-    if skew.late is None:
+    if skew.late_row is None:
         return ()
-    first, is_last = skew.arrivals.ordinal == 0, skew.arrivals.wait[skew.late] == 0
+    first, is_last = skew.arrivals.ordinal == 0, skew.arrivals.wait[skew.late_row] == 0
     share = float(skew.spread[is_last].sum()) / max(float(skew.spread.sum()), 1.0)
     parts = skew.mean_ms(skew.spread[first]), skew.mean_ms(skew.spread[~first])
     return (
-        f"rank {skew.arrivals.views[skew.late].rank} is the last one for {100 * share:.0f} % of "
-        f"that time; {parts[0]:.2f} ms at the first one of a launch, {parts[1]:.2f} ms after it",
+        f"rank {skew.arrivals.views[skew.late_row].rank} is the last one for {100 * share:.0f} % "
+        f"of that time; {parts[0]:.2f} ms at the first one of a launch, {parts[1]:.2f} ms after it",
     )
 
 

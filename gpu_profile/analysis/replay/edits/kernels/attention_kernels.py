@@ -69,8 +69,8 @@ _CHAINS = re.compile(
 class AttentionKernels:
     """Rows of the kernels of such chains: the products of the `forward` and `backward` passes,
     those with a `vector`, what works on the `scores`, and `copies` of operands and results. Of the
-    products, the `joined` ones are no launches of a fused kernel, which has one forward and two
-    backward.
+    products, the `joined_products` ones are no launches of a fused kernel, which has one forward
+    and two backward.
     """
 
     forward: IntArray
@@ -78,7 +78,7 @@ class AttentionKernels:
     vector: IntArray
     scores: IntArray
     copies: IntArray
-    joined: IntArray
+    joined_products: IntArray
 
     def of(self, rows: IntArray) -> "AttentionKernels":
         """The same kernels by their rows in another table, where those found are `rows` of it."""
@@ -160,7 +160,7 @@ def _read_chain(match: re.Match[str], times: Sequence[int]) -> dict[str, list[in
     else:
         is_attention = times[softmax] >= LEAST_NS and {left, right} <= {*fitting}
     joined = products[2:] if match["backward"] else products[1:]
-    chain = {part: fitting, "scores": scores, "copies": copies, "joined": joined}
+    chain = {part: fitting, "scores": scores, "copies": copies, "joined_products": joined}
     return chain if is_attention else None
 
 

@@ -86,7 +86,7 @@ def _fuse(reach: _Reach, ranks: Sequence[int]) -> Apply:
         left = np.where(_mark_scalar(graph), np.minimum(left, 1.0), left)
         rows = np.flatnonzero(chosen & (left != 1))
         work = np.rint(left[rows] * weights.work[rows]).astype(np.int64)
-        gone, joined = rows[left[rows] == 0], found.joined[chosen[found.joined]]
+        gone, joined = rows[left[rows] == 0], found.joined_products[chosen[found.joined_products]]
         weights = scale_delays(
             graph, weights.with_work(rows, work), graph.nodes.op_start[gone], 0.0
         )

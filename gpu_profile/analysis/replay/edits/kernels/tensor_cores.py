@@ -87,7 +87,7 @@ def _skip_casts(ranks: Sequence[int], of_attention: bool) -> Apply:
         found, left = find_upcasts(graph, of_attention), np.ones(len(weights.work))
         slower, faster = (_list_ratios(graph, each)[found.products] for each in (TF32, BF16))
         left[found.products] = slower / np.maximum(faster, 1.0)
-        left[found.casts], left[found.between] = 0.0, HALF
+        left[found.casts], left[found.others] = 0.0, HALF
         known = _list_ratios(graph, TF32) > LEAST_SPEED_UP
         rows = np.flatnonzero(choose_ops(graph, ranks) & known & (left < 1))
         return weights.with_work(rows, np.rint(weights.work[rows] * left[rows]).astype(np.int64))

@@ -27,11 +27,11 @@ _OTHER, _SCALAR, _HALF, _PRODUCT, _CAST = range(5)
 
 @dataclass(frozen=True, eq=False)
 class Upcasts:
-    """The rows of the fp32 `products`, of the `casts` around them, and of what stands `between`."""
+    """The rows of the fp32 `products`, of the `casts` around them, and of what stands `others`."""
 
     products: IntArray
     casts: IntArray
-    between: IntArray
+    others: IntArray
 
 
 def is_cast(name: str) -> bool:

@@ -49,16 +49,16 @@ LEAST_PASS = 2
 @dataclass(frozen=True, eq=False)
 class CopyLoops:
     """`rows`: all calls between the first and the last launch of each loop, in the order of time.
-    `kept`: a mask of those of the one pass that is left. `passes`: the number of all passes.
+    `is_kept`: a mask of those of the one pass that is left. `passes`: the number of all passes.
     """
 
     rows: LaunchRows
-    kept: Flags
+    is_kept: Flags
     passes: int
 
     @property
-    def gone(self) -> IntArray:
-        return self.rows.calls[~self.kept]
+    def removed_calls(self) -> IntArray:
+        return self.rows.calls[~self.is_kept]
 
 
 def run_copy_loops_once(graph: RunGraph, weights: Weights, is_batched: bool = True) -> Weights:
@@ -66,7 +66,7 @@ def run_copy_loops_once(graph: RunGraph, weights: Weights, is_batched: bool = Tr
     multiprocessors idle, or one after the other if not `is_batched`.
     """
     loops = find_copy_loops(graph)
-    gone = loops.gone
+    gone = loops.removed_calls
     ops = np.flatnonzero(graph.live & np.isin(graph.ops.call, gone))
     copies = graph.ops.kind[ops] == COPY
     kernels = ops[~copies & mark_tiny(graph)[ops]]
