@@ -120,8 +120,9 @@ class ReportHealth:
 def rank_health(activity: Activity, report: str) -> Health:
     """Count the orphans and the unseen launches of one rank.
 
-    `unseen` is 0 with CUDA graphs, because a launch in a stream capture has no kernel of its own,
-    and in a process with several GPUs, because a launch does not tell on which of them it ran.
+    `unseen_launches` is 0 with CUDA graphs, because a launch in a stream capture has no kernel of
+    its own, and in a process with several GPUs, because a launch does not tell on which of them it
+    ran.
     """
     ops, calls = activity.ops, activity.calls
     first, last = int(ops.start[0]), int(ops.end.max())

@@ -24,7 +24,7 @@ MOST_TOLD = 4
 class StartUpFacts:
     """The longest start-up of all ranks: seconds in all and by part, longest part first.
 
-    `compiled`: see StartUp.
+    `compiled`: `compiled_kernels` of StartUp.
     """
 
     rank: int
@@ -183,9 +183,9 @@ def _tell_left_out(steps: Steps, first: int, stop: int) -> str:
     return left_out + _tell_pauses(steps.empty_ns[first : stop - 1])
 
 
-def _tell_pauses(unasked: IntArray) -> str:
+def _tell_pauses(empty_ns: IntArray) -> str:
     """For example ", without 2 pauses of 1.2 s in all between requests"."""
-    count, total = int(np.sum(unasked > 0)), _format_time(float(unasked.sum()) / 1e9)
+    count, total = int(np.sum(empty_ns > 0)), _format_time(float(empty_ns.sum()) / 1e9)
     what = f"1 pause of {total}" if count == 1 else f"{count} pauses of {total} in all"
     return f", without {what} between requests" if count else ""
 

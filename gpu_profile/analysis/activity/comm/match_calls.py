@@ -143,7 +143,7 @@ def _write(
 ) -> None:
     """Write the arrivals of one rank's send and receive kernels.
 
-    `late` is limited to the length of the kernel: a small message can be sent before the
+    `lateness` is limited to the length of the kernel: a small message can be sent before the
     receiver's kernel starts, and then no rank waits that long.
     """
     rows = np.flatnonzero(partner != np.iinfo(np.int64).min)

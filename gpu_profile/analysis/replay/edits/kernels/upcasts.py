@@ -27,7 +27,7 @@ _OTHER, _SCALAR, _HALF, _PRODUCT, _CAST = range(5)
 
 @dataclass(frozen=True, eq=False)
 class Upcasts:
-    """The rows of the fp32 `products`, of the `casts` around them, and of what stands `others`."""
+    """The rows of the fp32 `products`, of the `casts` around them, and of all `others` between."""
 
     products: IntArray
     casts: IntArray
