@@ -2,8 +2,10 @@
 
 from collections.abc import Iterator
 
+from gpu_profile import process
 from gpu_profile.declared.check import Check
-from gpu_profile.engine.probe import OLDEST, SOCKET_ADVICE, Engine, is_recent
+from gpu_profile.engine.image_programs import ask_server_version
+from gpu_profile.engine.probe import OLDEST, SOCKET_ADVICE, Engine, is_recent, probe_engine
 from gpu_profile.errors import ToolError
 
 
@@ -87,3 +89,13 @@ def require_engine(engine: Engine) -> None:
     for check in check_engine(engine):
         if check.is_required and not check.ok:
             raise ToolError(f"{check.name}: {check.result or 'not there'}", check.advice)
+
+
+def require_running_engine() -> None:
+    """Raise ToolError if there is no engine. One quick command if there is one."""
+    try:
+        version_result = process.run(ask_server_version())
+    except ToolError:
+        version_result = None
+    if version_result is None or version_result.returncode:
+        require_engine(process.drive(probe_engine()))

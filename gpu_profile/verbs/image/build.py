@@ -14,7 +14,6 @@ from gpu_profile.cli.terminal import print_message, show_commands
 from gpu_profile.command import Command, Steps
 from gpu_profile.doctor import engine as engine_checks
 from gpu_profile.engine import image_programs, probe
-from gpu_profile.errors import ToolError
 from gpu_profile.image import auto, downloads, oci_layout
 from gpu_profile.image import build as image
 from gpu_profile.image.auto import Decided
@@ -31,7 +30,7 @@ from gpu_profile.verbs.image.registry import open_ecr_access
 
 def build(options: BuildOptions) -> None:
     """Build the image unless it is up to date; --dry-run prints the commands."""
-    require_running_engine()
+    engine_checks.require_running_engine()
     decided = _decide_build(options)
     if options.dry_run:
         layout = _find_layout(decided)
@@ -115,16 +114,6 @@ def _build_command(decided: Decided, options: BuildOptions, layout: Path | None)
         sbom=options.sbom,
     )
     return image.make_build_command(decided, process.drive(downloads.probe_downloads()), chosen)
-
-
-def require_running_engine() -> None:
-    """Raise ToolError if there is no engine. One quick command if there is one."""
-    try:
-        version_result = process.run(image_programs.ask_server_version())
-    except ToolError:
-        version_result = None
-    if version_result is None or version_result.returncode:
-        engine_checks.require_engine(process.drive(probe.probe_engine()))
 
 
 def _has_display(verbose: bool) -> bool:

@@ -11,6 +11,7 @@ from gpu_profile.cli.options.jobs import TestOptions
 from gpu_profile.cli.terminal import print_tables, show_commands
 from gpu_profile.command import Command
 from gpu_profile.declared.kubernetes_settings import KubernetesSettings
+from gpu_profile.doctor.engine import require_running_engine
 from gpu_profile.errors import (
     GateError,
     GpuProfileError,
@@ -31,7 +32,6 @@ from gpu_profile.runs import record
 from gpu_profile.settings.parse import parse_count
 from gpu_profile.settings.places import ROOT
 from gpu_profile.settings.settings import Settings
-from gpu_profile.verbs.image.build import require_running_engine
 from gpu_profile.verbs.image.lock import apply_version
 from gpu_profile.verbs.jobs.from_flags.job import image_of
 from gpu_profile.verbs.jobs.start_run import start_run
