@@ -133,28 +133,34 @@ def number_parts(graph: RunGraph) -> tuple[IntArray, IntArray]:
     second one, whatever it does elsewhere. 0 in steps of which the ranks launch unequal numbers.
     """
     ops, calls = graph.ops, graph.calls
-    ranks, steps = len(graph.ranks), graph.steps
-    begin = int(calls.start.min(initial=0))
-    apart = int(calls.start.max(initial=0)) - begin + 1
+    rows = np.flatnonzero(graph.live & (ops.call != NONE))
+    of_ops = np.zeros(len(ops.start), np.int64)
+    of_ops[rows] = _count_before(graph, graph.op_rank[rows], ops.step[rows], ops.call[rows])
+    every_call = np.arange(len(calls.start))
+    return of_ops, _count_before(graph, graph.call_rank, calls.step, every_call)
 
-    def make_keys(rank: IntArray, step: Codes, call: Places | IntArray) -> IntArray:
-        return np.asarray((rank * steps + step) * apart + calls.start[call] - begin, np.int64)
 
+def _count_before(
+    graph: RunGraph, rank: IntArray, step: Codes, call: Places | IntArray
+) -> IntArray:
+    """How many collectives the rank launched in the step before the call; 0 as of its caller."""
+    ops, ranks, steps = graph.ops, len(graph.ranks), graph.steps
     meets = np.flatnonzero((ops.kind == COMMUNICATION) & graph.live & (ops.call != NONE))
     code = graph.op_rank[meets] * steps + ops.step[meets]
     count = np.bincount(code, minlength=ranks * steps).reshape(ranks, steps)
     is_equal = (count == count[0]).all(axis=0)
     first = np.r_[0, np.cumsum(count.ravel())]
-    met = np.sort(make_keys(graph.op_rank[meets], ops.step[meets], ops.call[meets]))
+    met = np.sort(_make_keys(graph, graph.op_rank[meets], ops.step[meets], ops.call[meets]))
+    before = np.searchsorted(met, _make_keys(graph, rank, step, call)) - first[rank * steps + step]
+    return np.where(is_equal[step], before, 0)
 
-    def number(rank: IntArray, step: Codes, call: Places | IntArray) -> IntArray:
-        before = np.searchsorted(met, make_keys(rank, step, call)) - first[rank * steps + step]
-        return np.where(is_equal[step], before, 0)
 
-    of_ops = np.zeros(len(ops.start), np.int64)
-    live = np.flatnonzero(graph.live & (ops.call != NONE))
-    of_ops[live] = number(graph.op_rank[live], ops.step[live], ops.call[live])
-    return of_ops, number(graph.call_rank, calls.step, np.arange(len(calls.start)))
+def _make_keys(graph: RunGraph, rank: IntArray, step: Codes, call: Places | IntArray) -> IntArray:
+    """Numbers in the order of ranks, of a rank's steps, and of the starts of calls in a step."""
+    start = graph.calls.start
+    begin, end = int(start.min(initial=0)), int(start.max(initial=0))
+    keys = (rank * graph.steps + step) * (end - begin + 1) + start[call] - begin
+    return np.asarray(keys, np.int64)
 
 
 @once_each
