@@ -38,10 +38,10 @@ def _prepare_workers(words: Sequence[str]) -> None:
         # OpenBLAS' threads spin for 0.15 s when numpy loads: 2 s of CPU on 16 cores, where this
         # process and the server load the modules. The only linear algebra is norms of vectors.
         os.putenv("OPENBLAS_NUM_THREADS", "1")
-        from gpu_profile.analysis.multi_report import worker_server  # only for these
+        from gpu_profile.analysis.multi_report.workers import server  # only for these
 
         with suppress(OSError):
-            worker_server.prepare_workers()
+            server.prepare_workers()
 
 
 def _run(program: Callable[[], object]) -> NoReturn:

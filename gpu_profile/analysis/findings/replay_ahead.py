@@ -16,8 +16,8 @@ from gpu_profile.analysis.findings.diagnosed_report import (
     replay_parts,
     share_replay,
 )
-from gpu_profile.analysis.multi_report.parallel import count_cores
 from gpu_profile.analysis.multi_report.work import Answer, Partials
+from gpu_profile.analysis.multi_report.workers.count import count_cores
 from gpu_profile.analysis.replay.collect import ReplayPart, collect_replay, join_parts
 from gpu_profile.analysis.replay.plan.make_plan import make_plan
 from gpu_profile.analysis.replay.run_replay import Replay

@@ -9,16 +9,15 @@ from multiprocessing.synchronize import Semaphore
 from typing import TypeVar
 
 from gpu_profile.analysis.multi_report.parallel import (
-    choose_turns,
     collect_partials,
     do_work,
-    has_worker_for_each,
     make_patient,
     make_pool,
     make_turns,
     terminate_workers,
 )
 from gpu_profile.analysis.multi_report.work import Answer, Notify, Partials, ReportSource, Work
+from gpu_profile.analysis.multi_report.workers.count import choose_turns, has_worker_for_each
 from gpu_profile.analysis.tables.analysis import Analysis
 from gpu_profile.errors import GpuProfileError
 
@@ -102,7 +101,7 @@ class Readers:
 
     def _start_workers(self, sources: Sequence[ReportSource]) -> dict[str, ProcessPoolExecutor]:
         count = len(sources)
-        turns = choose_turns(sources, _REPLAY_BYTES) if self._spares_memory else count
+        turns = choose_turns(sources, count, _REPLAY_BYTES) if self._spares_memory else count
         self._turns = make_turns(turns, count)
         return {
             source.place: make_pool(1, count, self._turns, self._spares_memory)

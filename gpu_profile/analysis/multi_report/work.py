@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 from gpu_profile.analysis.kineto.source import describe_source
 from gpu_profile.analysis.multi_report.forked_copy import CAN_FORK, ForkedCopy
-from gpu_profile.analysis.multi_report.memory import MEMORY
+from gpu_profile.analysis.multi_report.workers.memory import MEMORY
 from gpu_profile.analysis.store.database import Database
 from gpu_profile.analysis.store.files.gzip_file import MOST_BYTES
 from gpu_profile.analysis.store.files.open_report import open_report

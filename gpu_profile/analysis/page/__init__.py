@@ -24,9 +24,10 @@ from gpu_profile.analysis.host.samples import HostSamples
 from gpu_profile.analysis.modules.module_kernels import ModuleKernel
 from gpu_profile.analysis.multi_report.forked_copy import CAN_FORK, ForkedCopy
 from gpu_profile.analysis.multi_report.omissions import tell_omissions
-from gpu_profile.analysis.multi_report.parallel import count_cores, merge_answers
+from gpu_profile.analysis.multi_report.parallel import merge_answers
 from gpu_profile.analysis.multi_report.readers import Readers
 from gpu_profile.analysis.multi_report.work import Answer, Notify, Partials, ReportSource
+from gpu_profile.analysis.multi_report.workers.count import count_cores
 from gpu_profile.analysis.page.events import RankPicture, budget_of, join_pictures
 from gpu_profile.analysis.page.html_text import (
     FOLDED,

@@ -16,8 +16,8 @@ from gpu_profile.analysis.findings.replay_ahead import (
 )
 from gpu_profile.analysis.findings.requests.join import judge_requests
 from gpu_profile.analysis.findings.requests.log import read_request_log
-from gpu_profile.analysis.multi_report.parallel import count_cores
 from gpu_profile.analysis.multi_report.readers import Readers
+from gpu_profile.analysis.multi_report.workers.count import count_cores
 from gpu_profile.cli.flags import load_settings
 from gpu_profile.cli.options.reading import DiagnoseOptions
 from gpu_profile.cli.options.shared import AnswerOptions

@@ -14,14 +14,15 @@ ROOT = Path(__file__).resolve().parents[4]
 _WORKS = """
 import os, time
 from concurrent.futures import ProcessPoolExecutor
-from gpu_profile.analysis.multi_report import parallel, worker_server
+from gpu_profile.analysis.multi_report import parallel
+from gpu_profile.analysis.multi_report.workers import server
 
 def work():
     os.write(1, f"{os.getpid()}\\n".encode())  # at once: print may write the line's end apart
     time.sleep(600)
 
 if __name__ == "__main__":
-    context = worker_server.make_worker_context()
+    context = server.make_worker_context()
     start = dict(mp_context=context, initializer=parallel._start_worker, initargs=(2,))
     with ProcessPoolExecutor(2, **start) as pool:
         [pool.submit(work) for _ in range(2)]

@@ -17,12 +17,11 @@ from gpu_profile.analysis.multi_report.parallel import (
     Analysed,
     collect_partials,
     do_work,
-    fit_turns,
-    fit_workers,
     make_pool,
     make_turns,
 )
 from gpu_profile.analysis.multi_report.work import ReportSource, Work
+from gpu_profile.analysis.multi_report.workers.count import fit_turns, fit_workers
 from gpu_profile.analysis.store.database import Database
 from gpu_profile.analysis.store.schema import KERNEL
 from gpu_profile.analysis.tables.analysis import Analysis, Scope

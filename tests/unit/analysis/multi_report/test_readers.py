@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from gpu_profile.analysis.multi_report import parallel
 from gpu_profile.analysis.multi_report.readers import Readers
 from gpu_profile.analysis.multi_report.work import Answer, ReportSource
+from gpu_profile.analysis.multi_report.workers import count
 from gpu_profile.analysis.store.database import Database
 from gpu_profile.analysis.tables.analysis import Analysis, Scope
 from gpu_profile.errors import GpuProfileError
@@ -49,8 +49,8 @@ IDENTITY = Analysis("identity", identify, _no_table)
 
 @pytest.fixture
 def readers(monkeypatch: pytest.MonkeyPatch) -> Readers:
-    monkeypatch.setattr(parallel, "count_cores", lambda: 2)
-    monkeypatch.setattr(parallel, "SMALL_BYTES", 0)
+    monkeypatch.setattr(count, "count_cores", lambda: 2)
+    monkeypatch.setattr(count, "SMALL_BYTES", 0)
     return Readers((Analysis("loads", identify, _no_table),))
 
 
@@ -113,7 +113,7 @@ def test_the_report_of_a_dead_worker_is_read_anew(
 ) -> None:
     """Whichever work it dies of."""
     readers.read_first(TWO, [IDENTITY], print)
-    monkeypatch.setattr(parallel, "count_cores", lambda: 1)
+    monkeypatch.setattr(count, "count_cores", lambda: 1)
     sources = [ReportSource(source.place, Scope(by=str(os.getpid()))) for source in TWO]
     works = [[Analysis("name", name_report, _no_table)] for _ in range(2)]
     works[place] = [Analysis("death", die_in_a_worker, _no_table)]
@@ -127,12 +127,12 @@ def test_a_worker_that_dies_in_its_turn_leaves_it_to_the_others(
     readers: Readers, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Of two workers one analyses at a time, and each dies then."""
-    monkeypatch.setattr(parallel, "MEMORY_BYTES", 48_000_000)
-    monkeypatch.setattr(parallel, "MEMORY_OF_REPORT", 0)
+    monkeypatch.setattr(count, "MEMORY_BYTES", 48_000_000)
+    monkeypatch.setattr(count, "MEMORY_OF_REPORT", 0)
     readers = Readers(spares_memory=True)
     readers.read_first(TWO, [IDENTITY], print)
     assert readers.has_workers
-    monkeypatch.setattr(parallel, "count_cores", lambda: 1)
+    monkeypatch.setattr(count, "count_cores", lambda: 1)
     sources = [ReportSource(source.place, Scope(by=str(os.getpid()))) for source in TWO]
     death = Analysis("death", die_in_a_worker, _no_table)
     named = Analysis("name", name_report, _no_table)

@@ -11,7 +11,7 @@ _STARTED = """
 import re, signal
 from multiprocessing import forkserver
 from pathlib import Path
-from gpu_profile.analysis.multi_report.worker_server import prepare_workers
+from gpu_profile.analysis.multi_report.workers.server import prepare_workers
 prepare_workers()
 status = Path(f"/proc/{forkserver._forkserver._forkserver_pid}/status").read_text()
 blocked = int(re.search("SigBlk:\\s*(\\w+)", status)[1], 16)

@@ -1,0 +1,1 @@
+"""The processes that read reports: their server, their number and their memory."""
