@@ -6,8 +6,6 @@ A finding that costs less than LEAST_SHARE of the step is left out.
 from collections.abc import Sequence
 from dataclasses import replace
 
-import numpy as np
-
 from gpu_profile.analysis.findings.facts.rare_pauses import RareCauses
 from gpu_profile.analysis.findings.finding import Finding
 from gpu_profile.analysis.findings.same_losses import add_mostly_same_loss, add_same_loss
@@ -155,7 +153,7 @@ class _Gains:
         ranks = [rank for rank in finding.payers or finding.ranks if rank in pauses]
         if change not in (PAUSES, LONE_PAUSES) or not ranks:
             return gain
-        return float(np.mean([pauses[rank].correct(gain) for rank in ranks]))
+        return max(pauses[rank].correct(gain) for rank in ranks)
 
     def _find_lacking(self, finding: Finding) -> float:
         """The part of a cost (ms a step) that is of pauses which the replayed steps lack."""

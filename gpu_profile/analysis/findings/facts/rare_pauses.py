@@ -65,9 +65,11 @@ class RareCauses:
     portions: Mapping[str, float]
 
     def find_missing(self, ranks: Sequence[int]) -> float:
-        """What these ranks' replayed steps lack, in the mean of the ranks (ms a step)."""
-        missing = [self.pauses[rank].missing_ms for rank in ranks if rank in self.pauses]
-        return float(np.mean(missing)) if missing else 0.0
+        """What the replayed steps lack of these ranks' pauses (ms a step): of the rank with most of
+        them, for which the others wait.
+        """
+        missing = (self.pauses[rank].missing_ms for rank in ranks if rank in self.pauses)
+        return max(missing, default=0.0)
 
 
 def leave_out_rare(

@@ -9,12 +9,19 @@ import pytest
 
 from gpu_profile.analysis.findings.diagnose import judge_run
 from gpu_profile.analysis.findings.diagnosed_report import collect_report_facts
-from gpu_profile.analysis.findings.facts.rare_pauses import PauseTimes
+from gpu_profile.analysis.findings.facts.rare_pauses import PauseTimes, RareCauses
+from gpu_profile.analysis.findings.finding import Finding
+from gpu_profile.analysis.findings.replayed_costs import replay_costs
+from gpu_profile.analysis.replay.plan.make_plan import make_plan
 from gpu_profile.analysis.replay.plan.plan import Plan
 from gpu_profile.analysis.replay.rank.typical_steps import typical_step
+from gpu_profile.analysis.replay.run_replay import Replay
+from gpu_profile.analysis.replay.step_times import SelfTest
 from gpu_profile.analysis.store.database import Database
 from gpu_profile.analysis.tables.analysis import Scope
 from tests.unit.analysis.findings.test_causes import only_of
+from tests.unit.analysis.replay.small_runs import join
+from tests.unit.analysis.replay.test_plan import make_paused_rank
 from tests.unit.analysis.scenarios import Training
 from tests.unit.analysis.synthetic import Rank
 
@@ -96,6 +103,19 @@ def test_half_as_much_again_in_all_steps_is_rare_unless_a_control_tells_the_step
     assert PauseTimes(4.66, 2.02).correct(2.02) == pytest.approx(4.66)
     assert PauseTimes(2.5, 2.0).correct(2.0) == 2.0
     assert PauseTimes(4.66, 2.02, has_control=True).correct(2.02) == 2.02
+
+
+def test_rare_pauses_of_one_rank_hold_the_others_up() -> None:
+    """As where rank 1 alone saves a checkpoint: the ranks' mean would be 0.12 ms."""
+    replay = Replay(join(make_paused_rank(0), make_paused_rank(1)), SelfTest(0.0))
+    pauses = {0: PauseTimes(0.0, 0.0), 1: PauseTimes(0.2, 0.045)}
+    finding = Finding("idle", (0, 1), "host", (), "")
+    plan = make_plan(replay)
+    costs = [
+        replay_costs([finding], replay, plan, None, RareCauses(each, {}))[0].replayed_ms
+        for each in ({}, pauses)
+    ]
+    assert costs == pytest.approx([0.045, 0.2])
 
 
 def test_steps_that_are_slow_three_times_are_a_part_of_the_typical_step() -> None:
