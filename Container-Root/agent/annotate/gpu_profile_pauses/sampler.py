@@ -41,7 +41,7 @@ PERIOD_NS = 19_500_000
 LEAST_PART = 200
 _WAKE_NS = 70_000
 """The thread sleeps 200 times as long as others wait for it, 0.1 s at most. They wait for its CPU
-time less about 70 us a look, in which it wakes up while they run (measured: docs/accuracy.md)."""
+time less about 70 us a look, in which it wakes up while they run (measured: docs/annotate.md)."""
 _SAME_NS = 100_000_000  # a thread that does not move is told of ten times a second
 LOOKS_AT_ONCE = 16
 """Looks whose marks are made together: see `stacks.read_stack`."""

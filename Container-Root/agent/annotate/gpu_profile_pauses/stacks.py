@@ -38,7 +38,7 @@ def read_stack(frame: FrameType) -> list[Place]:
 
 
 def split_notes(notes: list[Any]) -> Iterable[tuple[int, list[Place]]]:
-    """Yield the time of each look and what it found, as `read_stack` returns it.
+    """Yield the time of each look and what it read, as `read_stack` returns it.
 
     `notes` has the looks one after the other, each with its time at its end.
     """
@@ -147,12 +147,12 @@ def _find_line(code: CodeType, place: int) -> int:
     """Return what `f_lineno` of a frame at this place is, without the frame."""
     if place < 0:  # before the first instruction, in a Python before 3.11
         return code.co_firstlineno
-    found = code.co_firstlineno
+    line_there = code.co_firstlineno
     for start, line in _list_lines(code):
         if start > place:
             break
-        found = line
-    return found
+        line_there = line
+    return line_there
 
 
 def _list_lines(code: CodeType) -> Iterable[tuple[int, int]]:
