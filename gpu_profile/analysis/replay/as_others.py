@@ -52,8 +52,28 @@ def list_comparable_ranks(graph: RunGraph) -> list[int]:
 
 def has_messages(graph: RunGraph) -> bool:
     """Whether ranks send each other messages, as stages of a pipeline and experts do."""
-    comm_names = np.unique(graph.ops.name[graph.ops.kind == COMMUNICATION])
-    return bool(match_names(graph, MESSAGES)[comm_names].any())
+    return bool(_choose_messages(graph).any())
+
+
+def has_pairs(graph: RunGraph) -> bool:
+    """Whether messages go from one rank to another one, as between stages of a pipeline, or may do
+    so. In an all-to-all, which NCCL makes of messages, all ranks meet.
+    """
+    is_message = _choose_messages(graph) & graph.live
+    is_arrival = np.zeros(len(graph.time), bool)
+    is_arrival[graph.nodes.arrival] = True
+    edges = graph.edges
+    joins = np.zeros(len(graph.time), bool)
+    joins[edges.source[is_arrival[edges.target]]] = True
+    joined = joins[graph.nodes.op_start]
+    pairs = is_message & graph.meets & ~joined
+    return bool(pairs.any() or (is_message.any() and not joined[is_message].any()))
+
+
+def _choose_messages(graph: RunGraph) -> Flags:
+    """A mask of the operations that are messages by their names."""
+    named = match_names(graph, MESSAGES)[graph.ops.name]
+    return np.asarray((graph.ops.kind == COMMUNICATION) & named, np.bool_)
 
 
 def speed_up_gpu(rank: int) -> Apply:

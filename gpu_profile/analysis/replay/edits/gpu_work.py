@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from gpu_profile.analysis.activity.activity import COMMUNICATION, COMPUTE
 from gpu_profile.analysis.arrays.types import Flags, IntArray
-from gpu_profile.analysis.replay.as_others import has_messages, number_parts
+from gpu_profile.analysis.replay.as_others import has_pairs, number_parts
 from gpu_profile.analysis.replay.changes import Apply, choose_ops, match_names, scale_delays
 from gpu_profile.analysis.replay.run.run_graph import RunGraph
 from gpu_profile.analysis.replay.weights import Weights
@@ -49,16 +49,17 @@ def balance_compute() -> Apply:
     """Every rank computes in each step as long as the mean of all ranks: stages, experts or batches
     of equal work.
 
-    Without messages that is so between each two collectives: what one rank does alone there, all
-    share. With them first each kernel that all ranks have, by its name: where one rank's experts
-    have more tokens, its attention has not.
+    That is so between each two collectives: what one rank does alone there, all share, and where
+    one rank's experts have more tokens, its attention has not. Where messages go from one rank to
+    another one, as between stages, ranks do not meet so: first each kernel that all ranks have, by
+    its name, then the step.
     """
 
     def apply(graph: RunGraph, weights: Weights) -> Weights:
         rows = np.flatnonzero(choose_ops(graph) & (graph.ops.kind != COMMUNICATION))
         rank, work = graph.op_rank[rows], weights.work[rows].astype(np.float64)
         step = graph.ops.step[rows].astype(np.int64)
-        if has_messages(graph):
+        if has_pairs(graph):
             of_name = step * len(graph.names) + graph.ops.name[rows]
             wanted, has_all = _share_equally(rank, of_name, work)
             scaled = np.where(has_all, wanted * work, work)
