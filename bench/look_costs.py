@@ -157,8 +157,8 @@ def run_child(loop: str, seconds: float) -> None:
             call_deep(lambda is_on=is_on: measure(is_on), DEPTH)  # type: ignore[misc]
     rate = number / (blocks * BLOCK_NS / 1e9)
     ratios = [on / off - 1 for on, off in zip(means[True], means[False], strict=True)]
-    found = {"rate": rate, "on": costs[True], "off": costs[False], "ratios": ratios}
-    print(json.dumps(found), flush=True)
+    figures = {"rate": rate, "on": costs[True], "off": costs[False], "ratios": ratios}
+    print(json.dumps(figures), flush=True)
     os._exit(0)
 
 
@@ -181,10 +181,10 @@ def measure_loop(options: argparse.Namespace, loop: str) -> None:
     lines = [line for line in done.stdout.splitlines() if line.startswith("{")]
     if not lines:
         raise SystemExit(f"{loop}: exit code {done.returncode}: {done.stdout}{done.stderr}")
-    found = json.loads(lines[0])
-    (cost, error), (zero, zero_error) = trim(found["on"]), trim(found["off"])
-    longer, longer_error = trim(found["ratios"], 0.25)
-    part, rate = found["rate"] * cost / 1e4, found["rate"]
+    figures = json.loads(lines[0])
+    (cost, error), (zero, zero_error) = trim(figures["on"]), trim(figures["off"])
+    longer, longer_error = trim(figures["ratios"], 0.25)
+    part, rate = figures["rate"] * cost / 1e4, figures["rate"]
     cells = [f"{cost:.0f} ± {error:.0f}", f"{zero:.0f} ± {zero_error:.0f}", f"{part:.2f} %"]
     cells.append(f"{100 * longer:.2f} ± {100 * longer_error:.2f} %")
     print("|", " | ".join([loop, f"{rate:.0f}", *cells]), "|", flush=True)

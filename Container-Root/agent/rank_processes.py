@@ -28,8 +28,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Container, Mapping, Sequence
 
 _FORCE_AFTER = 3  # the stop signal that kills, see Stopper
-# An nsys that is a script has another name at first (`sh`, `unshare`), and a signal would end it.
-_BECOMES_NSYS_S = 1.0
 _LEFTOVER_S = 5.0
 STOPPING = tuple(
     getattr(signal, name)
@@ -155,8 +153,7 @@ class Child:
 
         nsys may not have started the program yet, and it waits for the program's own children.
         """
-        begin = time.monotonic()
-        patience = begin + self._grace_s / 3
+        patience = time.monotonic() + self._grace_s / 3
         signalled: set[int] = set()
         seen: set[int] = set()
         while process.returncode is None or not signalled:
@@ -166,8 +163,10 @@ class Child:
             send(signum, fresh)
             signalled |= {program.pid for program in fresh}
             seen |= {program.pid for program in programs}
-            becomes_nsys = self._profiler and time.monotonic() < begin + _BECOMES_NSYS_S
-            if not signalled and not becomes_nsys and not nsys_awaited(until=patience):
+            # An nsys that is a script has another name at first (`sh`, `unshare`), and a signal would
+            # end it. On a loaded machine it took more than 1 s to become nsys.
+            starts = self._profiler and process.returncode is None and time.monotonic() < patience
+            if not signalled and not starts and not nsys_awaited(until=patience):
                 with contextlib.suppress(ProcessLookupError):
                     process.send_signal(signum)
                 return

@@ -241,11 +241,11 @@ class Sampler:
 
     def _tell(self) -> None:
         """Make the marks of the looks since the last call."""
-        for now, stack in split_notes(self._notes):
-            if stack:
-                self._mark_time(self._main[1], stack, now)
-        for now, thread, place in self._looks:
-            self._mark_time(thread, place, now)
+        for now, main_stack in split_notes(self._notes):
+            if main_stack:
+                self._mark_time(self._main[1], main_stack, now)
+        for now, thread, moved_stack in self._looks:
+            self._mark_time(thread, moved_stack, now)
         self._notes, self._looks = [], []
         if len(self._places) > _MOST_SEEN:
             self._forget()

@@ -108,9 +108,9 @@ class StackTexts:
         self._count = 0
         self._distinct: set[str] = set()
 
-    def text(self, noted: list[Any]) -> str:
+    def text(self, code_places: list[Any]) -> str:
         """Return the text of what `read_stack` gave."""
-        codes, places = noted[::2], noted[1::2]
+        codes, places = code_places[::2], code_places[1::2]
         key = tuple(map(id, codes))
         if key not in self._stacks:
             self._stacks[key] = self._make_stack(codes)
