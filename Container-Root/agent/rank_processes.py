@@ -163,8 +163,8 @@ class Child:
             send(signum, fresh)
             signalled |= {program.pid for program in fresh}
             seen |= {program.pid for program in programs}
-            # An nsys that is a script has another name at first (`sh`, `unshare`), and a signal would
-            # end it. On a loaded machine it took more than 1 s to become nsys.
+            # An nsys that is a script has another name at first (`sh`, `unshare`), and a signal
+            # would end it. On a loaded machine it took more than 1 s to become nsys.
             starts = self._profiler and process.returncode is None and time.monotonic() < patience
             if not signalled and not starts and not nsys_awaited(until=patience):
                 with contextlib.suppress(ProcessLookupError):
