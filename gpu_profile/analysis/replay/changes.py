@@ -24,8 +24,6 @@ Apply = Callable[[RunGraph, Weights], Weights]
 LEAST_SHARE = 0.03
 """The part of the step from which on a cause is told: the threshold of all findings and plans."""
 POOL_FREE_NAME = re.compile(r"cudaFreeAsync|cuMemFreeAsync")
-MOST_WAITS = 1.5
-"""Waits a step that leave room for a CUDA graph: from one wait to the next, which is a step."""
 RELEASE_NS = 50_000
 """A wait that returns so long after the GPU's last operation did more than wait: 2 to 20 us are
 usual, and giving six blocks of 64 MB back took 700 (H200)."""
@@ -49,8 +47,8 @@ class Change:
     """Communication that is shorter slows what is on the critical path less."""
     core: Apply | None = None
     """The part that the critical path must hold, where the rest gains nothing of the cause."""
-    after: tuple[str, ...] = ()
-    """Texts of changes that have to be made before this one, where they gain anything."""
+    list_earlier: Callable[[RunGraph], tuple[str, ...]] | None = None
+    """Texts of the changes that have to be made before this one, where they gain anything."""
     unless: str = ""
     """The text of a change that tells the same where it gains anything by itself."""
     describe: Callable[[RunGraph], str] | None = None
@@ -62,9 +60,8 @@ class Change:
 
     def __getstate__(self) -> dict[str, object]:
         """Pickle what is told of the change: its functions are closures."""
-        functions: dict[str, object] = {"apply": _refuse}
-        functions |= dict.fromkeys(("core", "describe", "bounds", "other_fix"))
-        return {**self.__dict__, **functions}
+        others = dict.fromkeys(("core", "list_earlier", "describe", "bounds", "other_fix"))
+        return {**self.__dict__, "apply": _refuse, **others}
 
 
 def _refuse(_graph: RunGraph, _weights: Weights) -> Weights:
@@ -94,17 +91,6 @@ def mark_launches(graph: RunGraph) -> Flags:
     works = ((ops.kind == COMPUTE) | (ops.kind == COMMUNICATION)) & (ops.call != NONE)
     launches[ops.call[works]] = True
     return launches
-
-
-def waits_in_captures(graph: RunGraph) -> bool:
-    """Whether threads that launch kernels make calls that wait, which end a capture, more than
-    once a step: a graph may go from one wait to the next. XLA has a thread of its own for them,
-    and makes its graphs itself.
-    """
-    calls = graph.calls
-    waits = calls.waits | match_names(graph, SYNC_NAME)[calls.name]
-    count = int(np.isin(calls.thread[waits], calls.thread[mark_launches(graph)]).sum())
-    return count > MOST_WAITS * graph.steps * len(graph.ranks)
 
 
 def choose_calls(graph: RunGraph, ranks: Sequence[int] = ()) -> Flags:

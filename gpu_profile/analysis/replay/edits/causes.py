@@ -11,6 +11,7 @@ from gpu_profile.analysis.replay.edits.calls import (
 )
 from gpu_profile.analysis.replay.edits.early_copies import copy_early
 from gpu_profile.analysis.replay.edits.gpu_work import balance_compute, scale_communication
+from gpu_profile.analysis.replay.edits.graph_captures import waits_in_captures
 from gpu_profile.analysis.replay.edits.host_work import (
     describe_left_pauses,
     describe_pauses,
@@ -66,17 +67,22 @@ def _launch_less(graph: RunGraph, weights: Weights) -> Weights:
     return change(graph, weights)
 
 
+def _list_capture_ends(graph: RunGraph) -> tuple[str, ...]:
+    """A wait ends the capture of a CUDA graph, with an error, and so does cudaMalloc."""
+    waits = (WAITS.text,) if waits_in_captures(graph) else ()
+    return (*waits, ALLOCATIONS.text)
+
+
 LAUNCHES = Change(
     "launches",
     _launch_less,
     ("host_bound",),
     is_bound=True,
     core=free_host(),
-    after=(WAITS.text, ALLOCATIONS.text),
+    list_earlier=_list_capture_ends,
     describe=describe_repeated_calls,
 )
-"""A GPU that is always busy has gaps between its kernels, too: they are no cost of the host. A wait
-ends the capture of a CUDA graph, with an error, and so does cudaMalloc."""
+"""A GPU that is always busy has gaps between its kernels, too: they are no cost of the host."""
 LAUNCHES_IN_CALLS = replace(LAUNCHES, unless=PAUSES.text)
 TRANSFERS = Change(
     "communication",

@@ -1,14 +1,24 @@
-"""The change without captures of CUDA graphs in the steps."""
+"""The change without captures of CUDA graphs in the steps, and what ends a capture."""
 
 import numpy as np
 
+from gpu_profile.analysis.activity.activity import SYNC_NAME
 from gpu_profile.analysis.activity.graph_captures import INSTANTIATE_NAME, find_capture_calls
 from gpu_profile.analysis.arrays.memo import once_each
 from gpu_profile.analysis.arrays.types import IntArray
-from gpu_profile.analysis.replay.changes import Change, free_calls, match_names, shorten
+from gpu_profile.analysis.replay.changes import (
+    Change,
+    free_calls,
+    mark_launches,
+    match_names,
+    shorten,
+)
 from gpu_profile.analysis.replay.rank.rank_graph import NONE
 from gpu_profile.analysis.replay.run.run_graph import RunGraph
 from gpu_profile.analysis.replay.weights import Weights
+
+MOST_WAITS = 1.5
+"""Waits a step that leave room for a CUDA graph: from one wait to the next, which is a step."""
 
 
 @once_each
@@ -39,3 +49,14 @@ def _keep_graphs(graph: RunGraph, weights: Weights) -> Weights:
 
 
 CAPTURES = Change("captures of CUDA graphs", _keep_graphs, ("idle",))
+
+
+def waits_in_captures(graph: RunGraph) -> bool:
+    """Whether threads that launch kernels make calls that wait, which end a capture, more than
+    once a step: a graph may go from one wait to the next. XLA has a thread of its own for them,
+    and makes its graphs itself.
+    """
+    calls = graph.calls
+    waits = calls.waits | match_names(graph, SYNC_NAME)[calls.name]
+    count = int(np.isin(calls.thread[waits], calls.thread[mark_launches(graph)]).sum())
+    return count > MOST_WAITS * graph.steps * len(graph.ranks)

@@ -11,7 +11,7 @@ from gpu_profile.analysis.replay.as_others import (
     speed_up_gpu,
     speed_up_host,
 )
-from gpu_profile.analysis.replay.changes import LEAST_SHARE, Change, combine, waits_in_captures
+from gpu_profile.analysis.replay.changes import LEAST_SHARE, Change, combine
 from gpu_profile.analysis.replay.edits.calls import LATE_NS
 from gpu_profile.analysis.replay.edits.causes import (
     ALLOCATIONS,
@@ -187,9 +187,8 @@ def _choose_best(graph: RunGraph, useful: Sequence[Trial], now: float) -> Trial:
     best = next(trial for trial in candidates if now - trial.step_ms >= ALIKE * most)
     if best.change == WAITS:
         best = _choose_work(useful, candidates, best, now)
-    waits = waits_in_captures(graph)
-    before = [text for text in best.change.after if text != WAITS.text or waits]
-    return next((trial for trial in useful if trial.change.text in before), best)
+    earlier = best.change.list_earlier(graph) if best.change.list_earlier else ()
+    return next((trial for trial in useful if trial.change.text in earlier), best)
 
 
 def _choose_work(

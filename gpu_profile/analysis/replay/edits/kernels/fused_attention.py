@@ -55,7 +55,7 @@ def fuse_attention(ranks: Sequence[int] = ()) -> Change:
         "unfused attention",
         _fuse(_ESTIMATE, ranks),
         ("unfused_attention",),
-        after=("fp32 matrix products",),
+        list_earlier=lambda _graph: ("fp32 matrix products",),
         bounds=(_fuse(_LEAST, ranks), _fuse(_MOST, ranks)),
     )
 
