@@ -80,8 +80,10 @@ def fetch(run_id: str, artifact: str, target: Path) -> None:
         raise Refusal(f"{run_id!r} is not a run")
     name = urllib.parse.quote(artifact, safe="")
     path = f"actions/runs/{run_id}/artifacts?name={name}&per_page={PAGE}"
-    found = json.loads(send("GET", path))["artifacts"]
-    live = [int(item["id"]) for item in found if item["name"] == artifact and not item["expired"]]
+    artifacts = json.loads(send("GET", path))["artifacts"]
+    live = [
+        int(item["id"]) for item in artifacts if item["name"] == artifact and not item["expired"]
+    ]
     if not live:
         raise Refusal(
             f"run {run_id} has no artifact {artifact!r}: its job did not come to an answer"

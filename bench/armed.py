@@ -81,10 +81,10 @@ for step in steps:
     measure(step, 1)
 line = socket.socket(socket.AF_UNIX)
 line.connect(address)
-with line.makefile("rw") as asked:
-    print(name, file=asked, flush=True)
-    for text in asked:
-        print(json.dumps([measure(step, float(text)) for step in steps]), file=asked, flush=True)
+with line.makefile("rw") as stream:
+    print(name, file=stream, flush=True)
+    for text in stream:
+        print(json.dumps([measure(step, float(text)) for step in steps]), file=stream, flush=True)
 """
 PROGRAMS: Mapping[str, Mapping[str, tuple[int, ...]]] = {
     "cpu": {"large operations": (3, 512, 32), "small operations": (20, 16, 32)},

@@ -64,11 +64,11 @@ def measure_windows(options: argparse.Namespace) -> None:
 def record_windows(options: argparse.Namespace, environ: Mapping[str, str], folder: Path) -> None:
     delays, gaps = [], []
     for number in range(1, options.count + 1):
-        asked = time.time()
+        start = time.time()
         invoke(environ, "record", "--job=armed", "--seconds=0.5")
         reports = sorted(folder.glob(f"armed-*/rank*.{number}.nsys-rep"))
         firsts = [find_first_event(report, options.nsys) for report in reports]
-        delays.append(max(firsts) - asked)
+        delays.append(max(firsts) - start)
         gaps.append(max(firsts) - min(firsts))
         print(f"window {number}: {delays[-1]:.2f} s, {gaps[-1] * 1e3:.0f} ms", file=sys.stderr)
     for name, values in (("command to first event", delays), ("between the ranks", gaps)):

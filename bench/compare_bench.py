@@ -33,8 +33,8 @@ def share_of_alarms(runs: int, spread: float, slower: float, trials: int, steps:
     for _ in range(trials):
         base = [_draw_run(random, 1.0, spread, steps) for _ in range(runs)]
         new = [_draw_run(random, slower, spread, steps) for _ in range(runs)]
-        found = compare_medians(base, new)
-        failed += bool(found and found.significant and found.change > FAIL_OVER)
+        difference = compare_medians(base, new)
+        failed += bool(difference and difference.significant and difference.change > FAIL_OVER)
     return failed / trials
 
 

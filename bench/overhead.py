@@ -118,9 +118,9 @@ def measure(options: argparse.Namespace, ways: Mapping[str, Way]) -> dict[str, l
 
     def run_in_time(name: str) -> None:
         if time.monotonic() < end:
-            found = run_way(options, ways[name], lock)
-            runs[name].append(found)
-            print(name, json.dumps(found.get("median_ms", found)), file=sys.stderr, flush=True)
+            result = run_way(options, ways[name], lock)
+            runs[name].append(result)
+            print(name, json.dumps(result.get("median_ms", result)), file=sys.stderr, flush=True)
 
     with tempfile.TemporaryDirectory() as folder:
         lock = Path(folder, "lock")
@@ -199,8 +199,8 @@ def parse_arguments() -> argparse.Namespace:
 def main() -> None:
     options = parse_arguments()
     help_words = [options.nsys, "profile", "--help"]
-    asked = subprocess.run(help_words, capture_output=True, text=True, check=True)
-    ways = list_ways(asked.stdout, gpus=not options.cpu)
+    nsys_help = subprocess.run(help_words, capture_output=True, text=True, check=True).stdout
+    ways = list_ways(nsys_help, gpus=not options.cpu)
     wanted = {word.strip() for word in options.only.split("|") if word.strip()}
     ways = {name: way for name, way in ways.items() if not wanted or name in {*wanted, PLAIN}}
     runs = measure(options, ways)

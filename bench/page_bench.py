@@ -60,14 +60,14 @@ COLUMNS = (
 
 def reports(folder: Path, ranks: int, times: int) -> tuple[list[Path], int]:
     """The ranks' reports, and how many kernels they hold."""
-    found, kernels = [], 0
+    paths, kernels = [], 0
     for rank in range(ranks):
         recorded = RECORDED / f"rank{rank % 4}.sqlite.gz"
         path = big_report(recorded, folder / f"rank{rank}.x{times}.sqlite", times)
         with Database.open(path) as database:
             kernels += database.count(KERNEL)
-        found.append(path)
-    return found, kernels
+        paths.append(path)
+    return paths, kernels
 
 
 def measured(verb: str, paths: list[Path], kernels: int, output: Path) -> tuple[Cell, ...]:

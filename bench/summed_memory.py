@@ -46,10 +46,10 @@ def _add_to_path(words: Sequence[str], folder: str) -> list[str]:
 
 def _list_below(pid: int) -> set[int]:
     """The process and all that descend from it."""
-    parents, found = dict(_list_parents()), {pid}
-    while more := {child for child, parent in parents.items() if parent in found} - found:
-        found |= more
-    return found
+    parents, processes = dict(_list_parents()), {pid}
+    while more := {child for child, parent in parents.items() if parent in processes} - processes:
+        processes |= more
+    return processes
 
 
 def _list_parents() -> Iterator[tuple[int, int]]:

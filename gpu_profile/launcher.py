@@ -110,7 +110,7 @@ class Launcher(Protocol):
         """Return the settings with --image: in IMAGE for docker, in SLURM_IMAGE for slurm."""
 
     def doctor(self) -> Steps[tuple[Check, ...]]:
-        """Return the checks of `doctor --on`: `Check(name="nsys", ok=True, found="2026.4.1")`."""
+        """Return the checks of `doctor --on`: `Check(name="nsys", ok=True, result="2026.4.1")`."""
 
     def repair(self, *, is_root: bool, has_sudo: bool) -> Steps[Repair | None]:
         """Return what `doctor --fix` would install; None where nothing can be or has to be.

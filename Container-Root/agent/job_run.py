@@ -47,7 +47,7 @@ class _Child:
 
     def __init__(self, spec: dict[str, Any]) -> None:
         self.stopped_at = 0.0
-        self.asked = False
+        self.is_asked_to_stop = False
         adopt_orphans()
         self._environ = environ = {**os.environ, **spec["env"]}
         self.process = subprocess.Popen(
@@ -64,12 +64,12 @@ class _Child:
         self._output.start()
 
     def ask(self, *_: object) -> None:
-        self.asked = True
+        self.is_asked_to_stop = True
 
     def wait(self, job: Path) -> int:
         """Wait for the job's end and return its exit code. A stop file or signal ends it."""
         while self.process.poll() is None:
-            if not self.stopped_at and (self.asked or (job / STOP).exists()):
+            if not self.stopped_at and (self.is_asked_to_stop or (job / STOP).exists()):
                 self._stop()
             if self.stopped_at and time.monotonic() - self.stopped_at > FINALISE_S:
                 end_idle()
@@ -93,7 +93,7 @@ class _Child:
         waiter = threading.Thread(target=await_left, daemon=True)
         waiter.start()
         while waiter.is_alive():
-            if not self.stopped_at and (self.asked or (job / STOP).exists()):
+            if not self.stopped_at and (self.is_asked_to_stop or (job / STOP).exists()):
                 self.stopped_at = time.monotonic()
                 send(signal.SIGTERM, list_profiled() or descendants())
             if self.stopped_at and time.monotonic() - self.stopped_at > FINALISE_S:

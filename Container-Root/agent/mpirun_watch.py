@@ -35,11 +35,11 @@ def is_mpirun(command: Sequence[str]) -> bool:
 class MpirunWatch:
     """Looks at every mpirun below this process, and ends one that has waited for `wait_s` seconds.
 
-    `ended` is set then: the exit codes of the ranks are unknown.
+    `has_ended_one` is set then: the exit codes of the ranks are unknown.
     """
 
     def __init__(self, wait_s: float) -> None:
-        self.ended = False
+        self.has_ended_one = False
         self._wait_s = wait_s
         self._started = time.monotonic()
         self._idle_since: dict[int, float] = {}
@@ -54,7 +54,7 @@ class MpirunWatch:
             pause = min(max(since / _LOOKS, _FIRST_LOOK_S), _LAST_LOOK_S)
             time.sleep(min(pause, max(self._wait_s / 2, 0.05)))
             for pid in self.look(descendants()):
-                self.ended = True
+                self.has_ended_one = True
                 _end(pid)
 
     def look(self, processes: Sequence[Process]) -> list[int]:

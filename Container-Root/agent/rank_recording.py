@@ -44,9 +44,9 @@ def wait_for(child: Child, call: Call) -> int:
     watch = MpirunWatch(call.options.mpirun_wait)
     watch.start()
     code = child.wait()
-    if watch.ended:
+    if watch.has_ended_one:
         say("mpirun waited on for ranks that had all ended; their exit codes are unknown")
-    return 1 if watch.ended else code
+    return 1 if watch.has_ended_one else code
 
 
 class Attempt(NamedTuple):

@@ -142,9 +142,9 @@ def is_of_this_host(name: str) -> bool:
 
 def find_last(job: Path) -> int:
     """Return the number of the last window that was asked for or recorded, 0 for none."""
-    asked = window_files.list_requests(job / window_files.FOLDER)
+    requests = window_files.list_requests(job / window_files.FOLDER)
     answered = window_schedule.find_last_answer(job / window_files.FOLDER)
-    return max([answered, *asked, *_list_reports(job)])
+    return max([answered, *requests, *_list_reports(job)])
 
 
 def is_wanted(name: str, ranks: str) -> bool:

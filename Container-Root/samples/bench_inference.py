@@ -187,15 +187,15 @@ class Bench:
 
     def latencies_ms(self) -> list[float]:
         """Of each batch, in order."""
-        mark, found = ranges_on(self.device), []
+        mark, times_ms = ranges_on(self.device), []
         with window_on(self.device):
             for _ in range(math.ceil(self.options.samples / self.options.batch)):
                 started = time.perf_counter()
                 with mark("batch"):
                     self.run(self.batch)
                     self._synchronise()
-                found.append((time.perf_counter() - started) * 1e3)
-        return found
+                times_ms.append((time.perf_counter() - started) * 1e3)
+        return times_ms
 
     def _synchronise(self) -> None:
         if self.device.type == "cuda":
@@ -231,9 +231,9 @@ def main() -> int:
             print(f"bench_inference.py: {error}", file=sys.stderr)
             return 2
         off = bench.error()
-        found = summary(options, bench.latencies_ms())
+        figures = summary(options, bench.latencies_ms())
     device = {"device": device_name(bench.device), "torch": torch.__version__}
-    print(json.dumps({**found, "error": float(f"{off:.2g}"), **device}), flush=True)
+    print(json.dumps({**figures, "error": float(f"{off:.2g}"), **device}), flush=True)
     if not off <= bench.tolerance:
         print(
             f"bench_inference.py: wrong answers, off by {off:.2g} of the largest", file=sys.stderr

@@ -46,9 +46,9 @@ run_installer() {
 
 # The plugin's place changed with 1.44, and it differs by distribution: take the one that is there.
 plugin_directory() {
-    local found
-    for found in "${opt}"/ofi-nccl/lib{,64}{,/*-linux-gnu}/libnccl-net{-ofi,}.so; do
-        [[ -e ${found} ]] && dirname "${found}" && return
+    local library
+    for library in "${opt}"/ofi-nccl/lib{,64}{,/*-linux-gnu}/libnccl-net{-ofi,}.so; do
+        [[ -e ${library} ]] && dirname "${library}" && return
     done
     die "the installer left no NCCL plugin below ${opt}/ofi-nccl"
 }

@@ -22,9 +22,9 @@ total = ctypes.byref(ctypes.c_char.in_dll(mpi, "ompi_mpi_op_sum"))
 mpi.MPI_Init(None, None)
 rank = ctypes.c_int()
 mpi.MPI_Comm_rank(world, ctypes.byref(rank))
-mine, found = ctypes.c_int(rank.value + 1), ctypes.c_int()
-mpi.MPI_Allreduce(ctypes.byref(mine), ctypes.byref(found), 1, integer, total, world)
-print("sum", found.value, flush=True)
+mine, answer = ctypes.c_int(rank.value + 1), ctypes.c_int()
+mpi.MPI_Allreduce(ctypes.byref(mine), ctypes.byref(answer), 1, integer, total, world)
+print("sum", answer.value, flush=True)
 mpi.MPI_Finalize()
 END
 export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1

@@ -52,13 +52,13 @@ Pointer = ctypes.c_void_p
 def compile_kernels(target: Path) -> None:
     """Write the cubin: by NVRTC, which PyTorch's wheels bring, otherwise by nvcc."""
     roots = [Path(entry, "nvidia") for entry in sys.path if entry]
-    found = [path for root in roots for path in root.glob("*/lib/libnvrtc.so.1*")]
-    if not found:
+    libraries = [path for root in roots for path in root.glob("*/lib/libnvrtc.so.1*")]
+    if not libraries:
         source = target.with_suffix(".cu")
         source.write_text(KERNELS)
         subprocess.run(["nvcc", "-O2", "-arch=sm_90", "-cubin", "-o", target, source], check=True)
         return
-    nvrtc = ctypes.CDLL(str(found[0]))
+    nvrtc = ctypes.CDLL(str(libraries[0]))
     program, size = Pointer(), ctypes.c_size_t()
     flags = (ctypes.c_char_p * 1)(b"--gpu-architecture=sm_90")
     check(nvrtc.nvrtcCreateProgram(ctypes.byref(program), KERNELS.encode(), b"k.cu", 0, None, None))

@@ -193,8 +193,8 @@ class UserObject(KubernetesObject):
     def _find_security(self, spec: Mapping[str, Any]) -> Mapping[str, Any]:
         """Return what PodSecurity wants of the pod that asks, as the manifest has it."""
         name = self.get_manifest().target.containers[0].name
-        found = [each for each in spec.get("containers", ()) if each.get("name") == name]
-        security = (found[0].get("securityContext") or {}) if found else {}
+        containers = [each for each in spec.get("containers", ()) if each.get("name") == name]
+        security = (containers[0].get("securityContext") or {}) if containers else {}
         left_out = ("readOnlyRootFilesystem", "privileged")  # it may write to /tmp, and has no GPU
         return {key: value for key, value in security.items() if key not in left_out}
 

@@ -39,7 +39,7 @@ _INDENT = "    "
 class LockPart:
     """The settings of one component, or of the base image."""
 
-    asked: Mapping[str, str] = field(default_factory=dict)
+    settings: Mapping[str, str] = field(default_factory=dict)
     pinned: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -51,7 +51,7 @@ def render_lock(lock: Lock) -> str:
     blocks = [_HEAD]
     for name, part in sorted(lock.items()):
         lines = [f"[{name}]"]
-        for kind, values in (("asked", part.asked), ("pinned", part.pinned)):
+        for kind, values in (("asked", part.settings), ("pinned", part.pinned)):
             for key, value in sorted(values.items()):
                 lines += _format_value(kind, key, value)
         blocks.append("\n".join(lines) + "\n")
@@ -107,7 +107,7 @@ def read_lock(path: Path) -> Lock:
 
 
 def resolve_lock(
-    asked: Settings,
+    user_settings: Settings,
     decided: Settings,
     tools: Tools,
     digest_of: Callable[[str], str],
@@ -115,10 +115,10 @@ def resolve_lock(
 ) -> Lock:
     """Find every version, checksum, commit and digest on the web.
 
-    `asked` are the user's settings, `decided` the same without `auto`. `digest_of` returns the
-    digest of an image in its registry.
+    `decided` are the `user_settings` without `auto`. `digest_of` returns the digest of an image in
+    its registry.
     """
-    lock = {_BASE: _resolve_base(asked, decided, tools, digest_of)}
+    lock = {_BASE: _resolve_base(user_settings, decided, tools, digest_of)}
     for component in list_enabled(decided.component):
         values = _without_stale(component, dict(decided.component))
         for source in _list_sources(component, values):
@@ -127,11 +127,11 @@ def resolve_lock(
         names = list_arguments(component, {**collect_values(decided), **values})
         key_names = [key.name for key in component.keys if key.name in names]
         lock[component.name] = LockPart(
-            asked={name: _without_login(asked.component[name]) for name in key_names},
+            settings={name: _without_login(user_settings.component[name]) for name in key_names},
             pinned={
                 name: _without_login(values[name])
                 for name in key_names
-                if values[name] != asked.component[name]
+                if values[name] != user_settings.component[name]
                 or (values[name] and name.endswith(_PINNED))
             },
         )
@@ -169,8 +169,8 @@ def _resolve_base(
         pinned = image
     else:
         pinned = f"{image}@{digest_of(image)}"
-    asked = {"BASE_IMAGE": user_settings.base_image, _ARCHITECTURE: tools.architecture}
-    return LockPart(asked, {"BASE_IMAGE": pinned})
+    settings = {"BASE_IMAGE": user_settings.base_image, _ARCHITECTURE: tools.architecture}
+    return LockPart(settings, {"BASE_IMAGE": pinned})
 
 
 def _list_sources(component: Component, values: Values) -> list[PinSource]:
@@ -206,10 +206,10 @@ def list_drift(settings: Settings, lock: Lock, architecture: str = "") -> tuple[
     `architecture` is the machine's, such as arm64; empty: any.
     """
     differences = []
-    if _BASE in lock and lock[_BASE].asked.get("BASE_IMAGE") != settings.base_image:
-        was = lock[_BASE].asked.get("BASE_IMAGE", "")
+    if _BASE in lock and lock[_BASE].settings.get("BASE_IMAGE") != settings.base_image:
+        was = lock[_BASE].settings.get("BASE_IMAGE", "")
         differences.append(f"BASE_IMAGE is {settings.base_image!r}, was {was!r}")
-    made_on = lock[_BASE].asked.get(_ARCHITECTURE, "") if _BASE in lock else ""
+    made_on = lock[_BASE].settings.get(_ARCHITECTURE, "") if _BASE in lock else ""
     if made_on and architecture and made_on != architecture:
         differences.append(f"the machine is {architecture}, was {made_on}")
     for component in list_enabled(settings.component):
@@ -217,7 +217,7 @@ def list_drift(settings: Settings, lock: Lock, architecture: str = "") -> tuple[
         if part is None:
             differences.append(f"{component.name} is not in it")
             continue
-        for name, was in part.asked.items():
+        for name, was in part.settings.items():
             value = settings.component.get(name)
             now = "" if value is None else _without_login(value)
             if now != was:

@@ -60,9 +60,9 @@ class UserManifest:
         document = json.loads(json.dumps(item))
         _drop_servers_own(document, _SERVERS_OWN)
         text = yaml.safe_dump(document, sort_keys=False)
-        found = YamlText(name=f"{self.target.title} of the cluster", text=text)
+        manifest = YamlText(name=f"{self.target.title} of the cluster", text=text)
         names = [container.name for container in self.target.containers]
-        return UserManifest.read(found, container=names[0])
+        return UserManifest.read(manifest, container=names[0])
 
     def get_pod_spec(self) -> dict[str, Any]:
         """Return the spec of the first pod template as plain data."""

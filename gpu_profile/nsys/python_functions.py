@@ -19,14 +19,14 @@ _CHECK = """
 import importlib, json, sys
 def look(module, function):
     try:
-        found = importlib.import_module(module)
+        value = importlib.import_module(module)
     except BaseException as error:
         return [f"{module} cannot be imported: {type(error).__name__}: {error}", []]
     for name in function.split("."):
-        if not hasattr(found, name):
-            return [f"{module} has no {function}", [n for n in dir(found) if n[:1] != "_"]]
-        found = getattr(found, name)
-    return [] if callable(found) else [f"{module}:{function} is not a function", []]
+        if not hasattr(value, name):
+            return [f"{module} has no {function}", [n for n in dir(value) if n[:1] != "_"]]
+        value = getattr(value, name)
+    return [] if callable(value) else [f"{module}:{function} is not a function", []]
 print()
 print(json.dumps([look(*target) for target in json.load(sys.stdin)]))
 """

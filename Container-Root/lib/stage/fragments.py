@@ -94,11 +94,11 @@ def merge(root: Path, notes: list[Path]) -> None:
             merged[file].update(added)
     for file in ("etc/passwd", "etc/group"):
         _check_ids(file, merged[file])
-    for file, found in merged.items():
-        _put(root / file, "\n\n" if file == STATUS else "\n", found)
+    for file, texts in merged.items():
+        _put(root / file, "\n\n" if file == STATUS else "\n", texts)
 
 
-def _put(path: Path, separator: str, found: dict[str, str]) -> None:
-    text = "".join(f"{entry}{separator}" for entry in found.values())
+def _put(path: Path, separator: str, texts: dict[str, str]) -> None:
+    text = "".join(f"{entry}{separator}" for entry in texts.values())
     if text != _text(path):
         path.write_text(text, errors="surrogateescape")

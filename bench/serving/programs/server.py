@@ -79,11 +79,11 @@ def sum_up(lines: Sequence[dict[str, object]]) -> dict[str, object]:
     starts = [float(str(line["start"])) for line in lines]
     times = [1e3 * (after - start) for start, after in pairwise(starts)]
     kinds = [str(line["kind"]) for line in lines]
-    found: dict[str, object] = {"iterations": len(lines), "mean_ms": statistics.fmean(times)}
+    figures: dict[str, object] = {"iterations": len(lines), "mean_ms": statistics.fmean(times)}
     for kind in ("decode", "mixed"):
         of_kind = [time for time, own in zip(times, kinds, strict=False) if own == kind]
-        found[f"{kind}_ms"] = statistics.median(of_kind) if of_kind else None
-    return found
+        figures[f"{kind}_ms"] = statistics.median(of_kind) if of_kind else None
+    return figures
 
 
 def _choose_engines(engines: Sequence[Engine], name: str) -> Sequence[Engine]:
@@ -106,7 +106,7 @@ def _take_turns(chosen: argparse.Namespace) -> None:
     for name in names:
         serve_load(_choose_engines(engines, name), api, chosen.warmup, chosen.users)
     steps = (chosen.out / "steps.jsonl").open("w")
-    asked = (chosen.out / "requests.jsonl").open("w")
+    requests = (chosen.out / "requests.jsonl").open("w")
     turns = (chosen.out / "turns.jsonl").open("w")
     for turn in range(chosen.repeat):
         for name in names[::-1] if turn % 2 else names:
@@ -120,10 +120,10 @@ def _take_turns(chosen: argparse.Namespace) -> None:
             )
             named = {"turn": turn, "name": name}
             steps.writelines(json.dumps({**line, **named}) + "\n" for line in lines)
-            asked.writelines(json.dumps({**line, **named}) + "\n" for line in answered)
+            requests.writelines(json.dumps({**line, **named}) + "\n" for line in answered)
             rate = sum(int(str(line["tokens"])) for line in answered) / seconds
-            found = {**named, **sum_up(lines), "tokens_a_second": rate}
-            print(json.dumps(found), file=turns, flush=True)
+            figures = {**named, **sum_up(lines), "tokens_a_second": rate}
+            print(json.dumps(figures), file=turns, flush=True)
             print(f"{name}: {len(answered)} requests, {rate:.1f} tokens a second", flush=True)
             time.sleep(PAUSE_S if chosen.window else 0)
     api.close()

@@ -216,11 +216,11 @@ class Activity:
 
     def find_launched(self, begin: int, end: int) -> IntArray:
         """The operations launched from `begin` on and before `end`, in parts."""
-        found = [np.empty(0, np.int64)]
+        rows = [np.empty(0, np.int64)]
         for first in range(0, len(self.ops.start), PART):
             launched = self.launch_starts[first : first + PART]
-            found.append(first + np.flatnonzero((launched >= begin) & (launched < end)))
-        return np.concatenate(found)
+            rows.append(first + np.flatnonzero((launched >= begin) & (launched < end)))
+        return np.concatenate(rows)
 
     def launcher_of(self, rows: IntArray) -> IntArray:
         """The globalTid of the thread that launched each of these operations; NO_CALL where

@@ -107,18 +107,18 @@ def _find_body_starts(
     activity: Activity, rows: IntArray, launches: Launches, first: IntArray
 ) -> IntArray:
     """When the host began each step: in its last long pause before the step's first launch."""
-    asked = launches.call_starts[first]
-    since = np.r_[asked[:1], launches.call_ends][first]
-    most = int(LEAD * float(np.median(np.diff(asked))))
+    launched = launches.call_starts[first]
+    since = np.r_[launched[:1], launches.call_ends][first]
+    most = int(LEAD * float(np.median(np.diff(launched))))
     threads, calls = activity.launcher_of(rows[first]), activity.calls
     waits = calls.match_names(activity.names, SYNC_NAME)
     # What is right where no call is in between; a loop over 40,000 steps takes seconds.
-    begins: IntArray = asked - np.minimum(np.maximum(asked - since, 0) // 2, most)
+    begins: IntArray = launched - np.minimum(np.maximum(launched - since, 0) // 2, most)
     for thread in list_distinct(threads):
         mine = np.flatnonzero(threads == thread)
         of_thread = np.flatnonzero(calls.thread == calls.number_of(thread))
         lows, highs = (
-            np.searchsorted(calls.start[of_thread], time[mine]) for time in (since, asked)
+            np.searchsorted(calls.start[of_thread], time[mine]) for time in (since, launched)
         )
         has_calls = highs > lows
         edges = (array[has_calls].tolist() for array in (mine, lows, highs))
@@ -127,7 +127,7 @@ def _find_body_starts(
             waited = np.flatnonzero(waits[between])
             between = between[waited[-1] :] if len(waited) else between
             opens = calls.end[between] if len(waited) else np.r_[since[step], calls.end[between]]
-            closes = np.r_[calls.start[between], asked[step]][-len(opens) :]
+            closes = np.r_[calls.start[between], launched[step]][-len(opens) :]
             begins[step] = _find_middle_of_pause(opens, closes, most)
     return begins
 
@@ -157,14 +157,14 @@ def launches_of(activity: Activity, rows: IntArray) -> Launches:
     ]
     kinds = {kind: number for number, kind in enumerate(dict.fromkeys(plain))}
     to_host = (ops.kind[rows] == COPY) & (ops.copy_kind[rows] == COPY_TO_HOST)
-    returned = np.where(call == NO_CALL, ops.end[rows], _cells(calls.end, call))
-    asked = activity.launch_starts[rows]
+    call_ends = np.where(call == NO_CALL, ops.end[rows], _cells(calls.end, call))
+    call_starts = activity.launch_starts[rows]
     return Launches(
         token=token,
         kind=np.array([kinds[kind] for kind in plain], np.int64)[token],
-        call_starts=asked,
-        call_ends=returned,
-        pause=_measure_pauses(activity, asked, returned),
+        call_starts=call_starts,
+        call_ends=call_ends,
+        pause=_measure_pauses(activity, call_starts, call_ends),
         gpu=np.where(ops.kind[rows] == COMMUNICATION, 0, ops.duration[rows]),
         graph=_match_texts(texts, re.compile(re.escape(GRAPH_NAME)))[token],
         communication=ops.kind[rows] == COMMUNICATION,
@@ -188,7 +188,7 @@ def _mark_run_ends(flags: NDArray[np.bool_]) -> NDArray[np.bool_]:
     return ends
 
 
-def _measure_pauses(activity: Activity, asked: IntArray, returned: IntArray) -> IntArray:
+def _measure_pauses(activity: Activity, call_starts: IntArray, call_ends: IntArray) -> IntArray:
     """How long the host worked before each launch (ns), without the synchronisations in between.
 
     A batch copied from pageable memory is followed by cudaStreamSynchronize, which waits for all
@@ -197,9 +197,9 @@ def _measure_pauses(activity: Activity, asked: IntArray, returned: IntArray) -> 
     calls = activity.calls
     waits = np.flatnonzero(calls.match_names(activity.names, SYNC_NAME))
     waited = np.r_[0, np.cumsum(calls.end[waits] - calls.start[waits])]
-    since = np.r_[asked[:1], returned[:-1]]
-    first, last = (np.searchsorted(calls.start[waits], time) for time in (since, asked))
-    return np.asarray(np.maximum(asked - since - (waited[last] - waited[first]), 0), np.int64)
+    since = np.r_[call_starts[:1], call_ends[:-1]]
+    first, last = (np.searchsorted(calls.start[waits], time) for time in (since, call_starts))
+    return np.asarray(np.maximum(call_starts - since - (waited[last] - waited[first]), 0), np.int64)
 
 
 def _number_tokens(activity: Activity, rows: IntArray) -> tuple[IntArray, list[str], list[str]]:

@@ -51,8 +51,8 @@ def replay_costs(
         apart = (f for f in findings if not any(_includes(other, f) for other in findings))
         return sorted(apart, key=_sort_key)
     gains = _Gains(replay, plan, shadow, rare)
-    found = map_in_copies(gains.add_cost, findings, replay.processes)
-    costs = [cost for cost in found if cost]
+    replayed = map_in_copies(gains.add_cost, findings, replay.processes)
+    costs = [cost for cost in replayed if cost]
     costs.sort(key=_sort_key)
     costs.sort(key=gains.find_turn)
     earlier = [costs[:place] for place in range(len(costs))]

@@ -109,7 +109,7 @@ class Work:
             MEMORY.take_turn()
         names, early = _WORKER.copies.pop(self.source.place, ((), None))
         # The first one loads what the others read too.
-        found = {0: self._collect(0, database)}
+        by_index = {0: self._collect(0, database)}
         forks = forks and database.can_fork
         if self.early_analyses and forks:
             _WORKER.copies[self.source.place] = self._begin_early(database)
@@ -120,13 +120,13 @@ class Work:
         for index, _ in rest:
             if index not in (*begun, *long):
                 MEMORY.spare()
-                found[index] = self._collect(index, database)
+                by_index[index] = self._collect(index, database)
         notes = {*database.notes}
         for indexes, each in ((begun, early), (long, copy)):
             of_copy, notes_of_copy = each.result() if each else ([], ())
-            found.update(zip(indexes, of_copy, strict=True))
+            by_index.update(zip(indexes, of_copy, strict=True))
             notes.update(notes_of_copy)
-        partials = Partials(found[index] for index in range(len(self.analyses)))
+        partials = Partials(by_index[index] for index in range(len(self.analyses)))
         partials.notes = (*sorted(notes), *describe_source(database))
         return partials
 

@@ -42,8 +42,8 @@ def check_cluster(cluster: KubernetesCluster, kind: Kind) -> Steps[tuple[Check, 
     name = cluster.context or context.stdout.strip() or "none"
     if server.returncode:
         error = make_kubectl_error(server, f"context {name}")
-        found, advice = error.what, error.hint
-        return (Check(name="cluster", ok=False, result=found, advice=advice, is_required=True),)
+        fault, advice = error.what, error.hint
+        return (Check(name="cluster", ok=False, result=fault, advice=advice, is_required=True),)
     version = _parse_json(server).get("serverVersion", {}).get("gitVersion", "?")
     results = [Check(name="cluster", ok=True, result=f"{version} at context {name}")]
     results += yield from _check_operator(cluster, kind)

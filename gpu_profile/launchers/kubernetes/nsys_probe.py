@@ -147,20 +147,20 @@ def ask_pod(cluster: KubernetesCluster, manifest: Manifest, wait_s: int) -> Step
     return logs.stdout
 
 
-def _make_probe_error(asked: str, reason: str, logs: Result, hint: str) -> GpuProfileError:
+def _make_probe_error(subject: str, reason: str, logs: Result, hint: str) -> GpuProfileError:
     """Return the error of a pod that failed: NoNsysError if the image has nothing of ours.
 
-    `asked`: "nsys in registry.example/train:1".
+    `subject`: "nsys in registry.example/train:1".
     """
     if f"exit code {_TOO_OLD}" in reason:
-        return make_old_image_error(asked.partition(" in ")[2])
+        return make_old_image_error(subject.partition(" in ")[2])
     last = logs.stdout.strip().splitlines()[-1:]
     if _OTHER_MACHINE in f"{reason} {' '.join(last)}":
-        what = f"{asked} cannot be asked: the node is of another architecture"
+        what = f"{subject} cannot be asked: the node is of another architecture"
         return JobError(what, "Take an image built for it, and one of ours from such a machine")
     kind = NoNsysError if _MISSING.search(reason) else JobError
     hint = hint or (_PULL if _NO_IMAGE.search(reason) else _CHECK)
-    return kind(": ".join([f"{asked} cannot be asked", reason, *last]), hint)
+    return kind(": ".join([f"{subject} cannot be asked", reason, *last]), hint)
 
 
 def _wait_for_pod(cluster: KubernetesCluster, name: str, seconds: int) -> Steps[str]:

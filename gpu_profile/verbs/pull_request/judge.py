@@ -93,9 +93,9 @@ def check_steps(side: str, directory: Path, settings: Settings) -> None:
 def _read_side(side: str, directories: Sequence[Path], settings: Settings) -> _SideRuns:
     runs = tuple(_open_run(side, directory, settings) for directory in directories)
     samplers = make_sampler(_WALL), make_sampler(_GPU), collect_places
-    found = [run.collect(*samplers) for run in runs]
-    places = [average_places(run[2]) for run in found]
-    return _SideRuns(runs, [run[0] for run in found], [run[1] for run in found], places)
+    samples = [run.collect(*samplers) for run in runs]
+    places = [average_places(run[2]) for run in samples]
+    return _SideRuns(runs, [run[0] for run in samples], [run[1] for run in samples], places)
 
 
 def _open_run(side: str, directory: Path, settings: Settings) -> ComparedRun:

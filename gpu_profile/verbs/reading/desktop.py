@@ -38,16 +38,18 @@ def open(options: OpenOptions) -> None:  # the verb's name
 
 def _find_recordings(choice: ReportChoice, options: OpenOptions) -> list[Path]:
     """The .nsys-rep of each chosen report. Raises ReportError if one has none."""
-    found = find_report_files(choice, load_settings(options))
-    copies = {report: list_copies(report) for report in found}
+    reports = find_report_files(choice, load_settings(options))
+    copies = {report: list_copies(report) for report in reports}
     recordings = [
         next((path for path in beside if path.name.endswith(RECORDING) and path.is_file()), None)
         for beside in copies.values()
     ]
     recordings_here = [path for path in recordings if path is not None]
-    if len(recordings_here) < len(found):
+    if len(recordings_here) < len(reports):
         left = next(
-            report for report, recording in zip(found, recordings, strict=True) if recording is None
+            report
+            for report, recording in zip(reports, recordings, strict=True)
+            if recording is None
         )
         what = f"{left} has no {RECORDING} beside it, which Nsight Systems needs"
         raise ReportError(what, "Read it by `invoke html`")

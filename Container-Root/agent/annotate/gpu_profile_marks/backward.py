@@ -116,13 +116,13 @@ class Backward:
                 spans.append(Span(start, end, inputs))
                 return
         named.reads_spans = True
-        found = find_nodes(output, self._tensor, start, end, inner)
-        casts = [node for node in found[1] if is_kept_cast(node, self._thread.first)]
+        part = find_nodes(output, self._tensor, start, end, inner)
+        casts = [node for node in part[1] if is_kept_cast(node, self._thread.first)]
         if named.nodes != end - start:
             named.nodes = end - start
-            is_known = not casts and is_simple(module, arguments, self._tensor, found)
-            named.offsets = {node._sequence_nr() - start for node in found[0] if is_known}
-        spans.append(Span(start, end, self._hook_found(named, found, casts)))
+            is_known = not casts and is_simple(module, arguments, self._tensor, part)
+            named.offsets = {node._sequence_nr() - start for node in part[0] if is_known}
+        spans.append(Span(start, end, self._hook_part(named, part, casts)))
 
     def _find_known(self, start: int, named: Named, output: Any, inner: list[Span]) -> list[Any]:  # noqa: ANN401 - torch
         node = find_node(output) if isinstance(output, self._tensor) else None
@@ -134,11 +134,11 @@ class Backward:
         named.reads_spans = True
         return find_known(output, self._tensor, start, inner, offsets)
 
-    def _hook_found(
-        self, named: Named, found: tuple[list[Any], list[Any], list[Any]], casts: list[Any]
+    def _hook_part(
+        self, named: Named, part: tuple[list[Any], list[Any], list[Any]], casts: list[Any]
     ) -> list[Any]:
-        """Hook what a search found. Returns the nodes of others that the module uses."""
-        nodes, inputs, gradients = found
+        """Hook the module's part of the graph. Returns the nodes of others that the module uses."""
+        nodes, inputs, gradients = part
         if named.begin is None:
             named.begin = {0: self._make_begin(named.text)}
         self._hook([*nodes, *casts], named)

@@ -118,18 +118,18 @@ def _find_roots(modules: list[Any], parameters: set[int]) -> list[Any]:
     `modules` lacks those that copy.deepcopy made, as the layers of nn.TransformerEncoder.
     """
     around: dict[int, list[Any]] = {}
-    found = {id(module): module for module in modules}
+    by_id = {id(module): module for module in modules}
     todo = list(modules)
     while todo:
         module = todo.pop()
         for child in vars(module)["_modules"].values():
             around.setdefault(id(child), []).append(module)
-            if child is not None and id(child) not in found:
-                found[id(child)] = child
+            if child is not None and id(child) not in by_id:
+                by_id[id(child)] = child
                 todo.append(child)
     todo = [
         module
-        for module in found.values()
+        for module in by_id.values()
         if any(id(parameter) in parameters for parameter in vars(module)["_parameters"].values())
     ]
     roots: dict[int, Any] = {}

@@ -19,12 +19,12 @@ def is_simple(
     module: Any,  # noqa: ANN401 - a torch.nn.Module
     arguments: Any,  # noqa: ANN401 - torch
     kind: type,
-    found: tuple[list[Any], list[Any], list[Any]],
+    part: tuple[list[Any], list[Any], list[Any]],
 ) -> bool:
-    """Return whether a module is simple, by what a search found: first nodes, those of others, and
-    AccumulateGrads. `kind` is torch.Tensor.
+    """Return whether a module is simple, by its part of the graph: first nodes, those of others,
+    and AccumulateGrads. `kind` is torch.Tensor.
     """
-    _, inputs, gradients = found
+    _, inputs, gradients = part
     parameters = {id(parameter) for parameter in module._parameters.values()}
     return set(inputs) == set(list_inputs(arguments, kind)) and all(
         id(getattr(node, "variable", None)) in parameters for node in gradients

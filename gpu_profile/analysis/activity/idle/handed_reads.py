@@ -54,9 +54,9 @@ def find_handed_reads(activity: Activity) -> HandedReads:
     copies = np.r_[_find_copies(activity, rows), len(rows)]
     copies = copies[np.searchsorted(copies, first)]
     first, copies = first[copies < stop], copies[copies < stop]
-    asked, begin = rows[first - 1], rows[first]
-    op = _find_awaited(activity, asked, begin)
-    return HandedReads(asked, begin, rows[copies], calls.end[asked], op)
+    request, begin = rows[first - 1], rows[first]
+    op = _find_awaited(activity, request, begin)
+    return HandedReads(request, begin, rows[copies], calls.end[request], op)
 
 
 def _list_copying_threads(activity: Activity) -> list[int]:
@@ -77,17 +77,17 @@ def _find_copies(activity: Activity, rows: IntArray) -> IntArray:
     return np.flatnonzero(copies[rows])  # NO_CALL (-1) has written the extra last cell
 
 
-def _find_awaited(activity: Activity, asked: IntArray, begin: IntArray) -> IntArray:
-    """The last operation launched before each host function (`asked`) that ended between it and the
-    call that it lets go on (`begin`); NO_OP where there was nothing to wait for.
+def _find_awaited(activity: Activity, request: IntArray, begin: IntArray) -> IntArray:
+    """The last operation launched before each host function (`request`) that ended between it and
+    the call that it lets go on (`begin`); NO_OP where there was nothing to wait for.
     """
     ops, calls = activity.ops, activity.calls
     order = np.argsort(activity.launch_starts[:], kind="stable")
     ended = ops.end[order]
     is_last = ended == np.maximum.accumulate(ended)
     last = np.maximum.accumulate(np.where(is_last, np.arange(len(order)), 0))
-    place = np.searchsorted(activity.launch_starts[order], calls.start[asked]) - 1
+    place = np.searchsorted(activity.launch_starts[order], calls.start[request]) - 1
     op = order[last[np.maximum(place, 0)]]
     end, goes_on = ops.end[op], calls.start[begin]
-    waited = (place >= 0) & (end > calls.end[asked]) & (end <= goes_on)
+    waited = (place >= 0) & (end > calls.end[request]) & (end <= goes_on)
     return np.where(waited & (goes_on - end <= WAKE_NS), op, NO_OP)

@@ -170,10 +170,10 @@ def _list_evidence(views: Sequence[View[SmallCopies]]) -> tuple[str, ...]:
     return (f"{ranks}: {copies}, of {of_bytes} in the median",)
 
 
-def _explains(found: Sequence[Finding], other: Finding) -> bool:
+def _explains(findings: Sequence[Finding], other: Finding) -> bool:
     """The waits for these copies are told with them."""
-    ranks = {rank for finding in found for rank in finding.ranks}
-    includes = any(other.kind in finding.includes for finding in found)
+    ranks = {rank for finding in findings for rank in finding.ranks}
+    includes = any(other.kind in finding.includes for finding in findings)
     return includes and ranks.issuperset(other.ranks)
 
 

@@ -78,15 +78,18 @@ def describe_reach() -> str:
 
 def _fuse(reach: _Reach, ranks: Sequence[int]) -> Apply:
     def apply(graph: RunGraph, weights: Weights) -> Weights:
-        found, chosen = _find_of_run(graph), choose_ops(graph, ranks)
+        kernels, chosen = _find_of_run(graph), choose_ops(graph, ranks)
         left = np.ones(len(weights.work))
         for part in fields(reach):
-            left[getattr(found, part.name)] = getattr(reach, part.name)
-        left[found.scores] = 0.0
+            left[getattr(kernels, part.name)] = getattr(reach, part.name)
+        left[kernels.scores] = 0.0
         left = np.where(_mark_scalar(graph), np.minimum(left, 1.0), left)
         rows = np.flatnonzero(chosen & (left != 1))
         work = np.rint(left[rows] * weights.work[rows]).astype(np.int64)
-        gone, joined = rows[left[rows] == 0], found.joined_products[chosen[found.joined_products]]
+        gone, joined = (
+            rows[left[rows] == 0],
+            kernels.joined_products[chosen[kernels.joined_products]],
+        )
         weights = scale_delays(
             graph, weights.with_work(rows, work), graph.nodes.op_start[gone], 0.0
         )

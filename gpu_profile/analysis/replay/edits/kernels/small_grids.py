@@ -121,9 +121,9 @@ def limit_gains(duration: IntArray, ratio: Reals) -> IntArray:
 
 def _spread(reach: _Reach, ranks: Sequence[int]) -> Apply:
     def apply(graph: RunGraph, weights: Weights) -> Weights:
-        found = _find_of_run(graph)
-        chosen: Flags = choose_ops(graph, ranks)[found.rows]
-        rows, ratio = found.rows[chosen], found.ratio[chosen]
+        grids = _find_of_run(graph)
+        chosen: Flags = choose_ops(graph, ranks)[grids.rows]
+        rows, ratio = grids.rows[chosen], grids.ratio[chosen]
         before = weights.work[rows]
         faster = before / np.clip(reach.part * ratio, 1.0, reach.most)
         work = np.minimum(before, np.maximum(np.rint(faster).astype(np.int64), reach.least_ns))
@@ -135,7 +135,7 @@ def _spread(reach: _Reach, ranks: Sequence[int]) -> Apply:
 @once_each
 def _find_of_run(graph: RunGraph) -> SmallGrids:
     """The small grids of all ranks, each on its own GPU."""
-    found = [
+    by_rank = [
         (
             number,
             find_small_grids(entry.ops, entry.ops.end - entry.ops.start, entry.multiprocessors),
@@ -143,5 +143,5 @@ def _find_of_run(graph: RunGraph) -> SmallGrids:
         for number, entry in enumerate(graph.ranks)
     ]
     first = np.searchsorted(graph.op_rank, np.arange(len(graph.ranks)))
-    rows = [grids.rows + first[number] for number, grids in found]
-    return SmallGrids(np.concatenate(rows), np.concatenate([grids.ratio for _, grids in found]))
+    rows = [grids.rows + first[number] for number, grids in by_rank]
+    return SmallGrids(np.concatenate(rows), np.concatenate([grids.ratio for _, grids in by_rank]))

@@ -84,10 +84,10 @@ def _skip_casts(ranks: Sequence[int], of_attention: bool) -> Apply:
     """
 
     def apply(graph: RunGraph, weights: Weights) -> Weights:
-        found, left = find_upcasts(graph, of_attention), np.ones(len(weights.work))
-        slower, faster = (_list_ratios(graph, each)[found.products] for each in (TF32, BF16))
-        left[found.products] = slower / np.maximum(faster, 1.0)
-        left[found.casts], left[found.others] = 0.0, HALF
+        upcasts, left = find_upcasts(graph, of_attention), np.ones(len(weights.work))
+        slower, faster = (_list_ratios(graph, each)[upcasts.products] for each in (TF32, BF16))
+        left[upcasts.products] = slower / np.maximum(faster, 1.0)
+        left[upcasts.casts], left[upcasts.others] = 0.0, HALF
         known = _list_ratios(graph, TF32) > LEAST_SPEED_UP
         rows = np.flatnonzero(choose_ops(graph, ranks) & known & (left < 1))
         return weights.with_work(rows, np.rint(weights.work[rows] * left[rows]).astype(np.int64))
@@ -102,12 +102,12 @@ def _list_ratios(graph: RunGraph, number_format: str) -> NDArray[np.float64]:
 
 def _describe_upcasts(graph: RunGraph) -> str:
     """Evidence of products that a 16-bit program computes in fp32; "" without any."""
-    found = find_upcasts(graph)
-    if not len(found.casts):
+    upcasts = find_upcasts(graph)
+    if not len(upcasts.casts):
         return ""
-    ms = float((graph.ops.end - graph.ops.start)[found.casts].sum()) / graph.steps / 1e6
+    ms = float((graph.ops.end - graph.ops.start)[upcasts.casts].sum()) / graph.steps / 1e6
     return (
-        f"{len(found.products) / graph.steps:.0f} of these products a step stand between casts "
+        f"{len(upcasts.products) / graph.steps:.0f} of these products a step stand between casts "
         f"from and to 16 bits, which take {ms:.2f} ms: {_describe_estimate(graph)}"
     )
 
