@@ -148,10 +148,10 @@ def judge_pool(pool: Pool, pairs: int, draws: int) -> None:
         spread = 100 * float(np.std(times, ddof=1) / np.mean(times))
         more = 100 * (float(np.mean(pool.changed[name]) / np.mean(times)) - 1)
         print(f"{name}: {len(times)} runs a side, spread {spread:.2f} %, change {more:+.2f} %")
-    false, detected = (
+    false, power = (
         share_of_failures(pool, pairs, draws, changed=changed) for changed in (False, True)
     )
-    print(f"{pairs} pairs: false alarms {100 * false:.2f} %, found {20 * detected:.1f} of 20")
+    print(f"{pairs} pairs: false alarms {100 * false:.2f} %, found {20 * power:.1f} of 20")
 
 
 if __name__ == "__main__":

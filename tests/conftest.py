@@ -165,8 +165,8 @@ def embedded(docker: None, require: Callable[[str, object], None]) -> None:
 def image(docker: None, require: Callable[[str, object], None], pytestconfig: pytest.Config) -> str:
     """The name of the image under test, which is on the engine."""
     name = str(pytestconfig.getoption("--image")) or "gpu-profile:latest"
-    found = process.run(make_command("docker", "image", "inspect", "--format={{.Id}}", name))
-    require("image", found.returncode and f"{name} is not built; `invoke build` makes it")
+    answer = process.run(make_command("docker", "image", "inspect", "--format={{.Id}}", name))
+    require("image", answer.returncode and f"{name} is not built; `invoke build` makes it")
     return name
 
 

@@ -38,9 +38,9 @@ def save_weights(machine: "Machine", rank: Rank) -> None:
     program = machine.program
     time = SAVED_SHARE * program.phases.save_every * program.step_us / program.layers
     for _ in range(program.layers):
-        asked = rank.now
-        start = max(rank.free + US, asked + 4 * US)
+        start_of_call = rank.now
+        start = max(rank.free + US, start_of_call + 4 * US)
         rank.free = start + int(time * US)
-        call = rank.call("cudaMemcpyAsync_v3020", (rank.free - asked) / US)
+        call = rank.call("cudaMemcpyAsync_v3020", (rank.free - start_of_call) / US)
         place = (rank.rank, STREAM, call, rank.process, int(time * 5000), 2, 2, 0)
         rank.recording.add("CUPTI_ACTIVITY_KIND_MEMCPY", start, rank.free, *place)

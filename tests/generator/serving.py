@@ -215,8 +215,8 @@ def replay(rank: Rank, kernels: list[tuple[str, float]], by_node: bool) -> None:
     if not by_node:
         rank.graph(sum(time + 0.5 for _, time in kernels))
         return
-    call, asked = rank.call("cudaGraphLaunch_v10000", 10), rank.now
-    rank.free = max(rank.free, asked - 6 * US)
+    call, launch_time = rank.call("cudaGraphLaunch_v10000", 10), rank.now
+    rank.free = max(rank.free, launch_time - 6 * US)
     for node, (name, time) in enumerate(kernels):
         start = rank.free + US // 2
         rank.free = start + int(time * US)

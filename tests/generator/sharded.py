@@ -36,8 +36,8 @@ def _be_late(late: Late, number: int, rank: int, layer: int) -> float:
 def _replay_together(ranks: Sequence[Rank], late: Callable[[int, int], float]) -> None:
     """Each rank launches its graph; an all-reduce ends on all ranks at once."""
     calls = [(rank.now, rank.call("cudaGraphLaunch_v10000", 10)) for rank in ranks]
-    for rank, (asked, _) in zip(ranks, calls, strict=True):
-        rank.free = max(rank.free, asked + 6 * US)
+    for rank, (launch_time, _) in zip(ranks, calls, strict=True):
+        rank.free = max(rank.free, launch_time + 6 * US)
     for layer in range(LAYERS):
         for rank, (_, call) in zip(ranks, calls, strict=True):
             time = LAYER_US + (late(rank.rank, layer) if layer else 0)

@@ -82,9 +82,9 @@ class _Gpu:
         program, rank = self.program, self.rank
         factor = max(0.5, self.draw.gauss(1.0, program.jitter))
         rank.work(program.host_us)
-        asked = rank.now
+        launch_time = rank.now
         call = rank.call("cudaLaunchKernel_v7000", rank.launch_us)
-        start = max(self.ends.get(stream, 0) + US, asked + 4 * US)
+        start = max(self.ends.get(stream, 0) + US, launch_time + 4 * US)
         others = [kernel for kernel in self.kernels[-40:] if kernel[0] != stream]
         if program.sharing == EXCLUSIVE:
             start = max([start, *(end + US for _, _, end in others)])

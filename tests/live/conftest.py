@@ -151,6 +151,6 @@ def pytest_runtest_protocol(
 def nsys(require: Callable[[str, object], None]) -> str:
     """A real nsys: the one that NSYS names, the one on PATH, or what nsys-oracle.sh unpacked."""
     cached = str(CACHED) if CACHED.exists() else None
-    found = os.environ.get("NSYS") or shutil.which("nsys") or cached
-    require("nsys", not found and f"not here; tests/live/nsys-oracle.sh {CACHED.parent} gets one")
-    return str(found)
+    path = os.environ.get("NSYS") or shutil.which("nsys") or cached
+    require("nsys", not path and f"not here; tests/live/nsys-oracle.sh {CACHED.parent} gets one")
+    return str(path)

@@ -26,21 +26,21 @@ PROGRAM = (
 
 def found_in(directory: Path) -> list[str]:
     """Which secret stands in which file below a directory: `API_TOKEN in rank0.vm.nsys-rep`."""
-    found = []
+    places = []
     for path in sorted(directory.rglob("*")):
         content = path.read_bytes() if path.is_file() else b""
-        found += [f"{n} in {path.name}" for n, text in SECRETS.items() if text.encode() in content]
-    return found
+        places += [f"{n} in {path.name}" for n, text in SECRETS.items() if text.encode() in content]
+    return places
 
 
 def found_in_arguments() -> list[str]:
     """The processes of this machine that have a secret in their arguments."""
-    found = []
+    commands = []
     for path in Path("/proc").glob("[0-9]*/cmdline"):
         with contextlib.suppress(OSError):
             words = path.read_bytes()
-            found += [str(words) for text in SECRETS.values() if text.encode() in words]
-    return found
+            commands += [str(words) for text in SECRETS.values() if text.encode() in words]
+    return commands
 
 
 def assert_hidden(directory: Path, output: str = "output.log") -> None:

@@ -73,9 +73,9 @@ def test_three_parts_of_a_report_are_one_object(store: Any, tmp_path: Path) -> N
     sizes = {NAME: (tmp_path / NAME).stat().st_size}
     call = functools.partial(execute, tmp_path)
     assert process.drive(to_bucket.send_files(call, str(tmp_path), sizes, PLACE)) == {}
-    found = store.get_object(Bucket="reports", Key=f"night/train-1/{NAME}")
-    assert found["ContentLength"] == sizes[NAME]
-    assert found["ETag"].strip('"').endswith("-3")
+    report = store.get_object(Bucket="reports", Key=f"night/train-1/{NAME}")
+    assert report["ContentLength"] == sizes[NAME]
+    assert report["ETag"].strip('"').endswith("-3")
     assert store.list_multipart_uploads(Bucket="reports").get("Uploads", []) == []
 
 
@@ -91,8 +91,8 @@ def test_what_a_killed_fetch_left_is_given_up_by_the_next(store: Any, tmp_path: 
     call = functools.partial(execute, tmp_path)
     sizes = {NAME: PART_BYTES + 1}
     assert process.drive(to_bucket.send_files(call, str(tmp_path), sizes, PLACE)) == {}
-    found = store.get_object(Bucket="reports", Key=f"night/train-1/{NAME}")
-    assert found["ContentLength"] == PART_BYTES + 1
+    report = store.get_object(Bucket="reports", Key=f"night/train-1/{NAME}")
+    assert report["ContentLength"] == PART_BYTES + 1
     uploads = store.list_multipart_uploads(Bucket="reports")["Uploads"]
     assert [upload["Key"] for upload in uploads] == [f"night/train-1/{NAME}.other"]
     given_up = to_bucket.call_bucket(

@@ -42,8 +42,10 @@ def events(wrapper: Wrapper, table: str) -> int:
     done = run_export(export.export_command((str(wrapper.nsys),), report, output))
     assert done.returncode == 0, done.last_line
     with sqlite3.connect(output) as database:
-        found = database.execute("SELECT 1 FROM sqlite_master WHERE name = ?", (table,)).fetchone()
-        rows = database.execute(f"SELECT count(*) FROM {table}").fetchone()[0] if found else 0
+        has_table = database.execute(
+            "SELECT 1 FROM sqlite_master WHERE name = ?", (table,)
+        ).fetchone()
+        rows = database.execute(f"SELECT count(*) FROM {table}").fetchone()[0] if has_table else 0
     database.close()
     return int(rows)
 

@@ -107,18 +107,18 @@ def _find_body_starts(
     activity: Activity, rows: IntArray, launches: Launches, first: IntArray
 ) -> IntArray:
     """When the host began each step: in its last long pause before the step's first launch."""
-    launched = launches.call_starts[first]
-    since = np.r_[launched[:1], launches.call_ends][first]
-    most = int(LEAD * float(np.median(np.diff(launched))))
+    call_starts = launches.call_starts[first]
+    since = np.r_[call_starts[:1], launches.call_ends][first]
+    most = int(LEAD * float(np.median(np.diff(call_starts))))
     threads, calls = activity.launcher_of(rows[first]), activity.calls
     waits = calls.match_names(activity.names, SYNC_NAME)
     # What is right where no call is in between; a loop over 40,000 steps takes seconds.
-    begins: IntArray = launched - np.minimum(np.maximum(launched - since, 0) // 2, most)
+    begins: IntArray = call_starts - np.minimum(np.maximum(call_starts - since, 0) // 2, most)
     for thread in list_distinct(threads):
         mine = np.flatnonzero(threads == thread)
         of_thread = np.flatnonzero(calls.thread == calls.number_of(thread))
         lows, highs = (
-            np.searchsorted(calls.start[of_thread], time[mine]) for time in (since, launched)
+            np.searchsorted(calls.start[of_thread], time[mine]) for time in (since, call_starts)
         )
         has_calls = highs > lows
         edges = (array[has_calls].tolist() for array in (mine, lows, highs))
@@ -127,7 +127,7 @@ def _find_body_starts(
             waited = np.flatnonzero(waits[between])
             between = between[waited[-1] :] if len(waited) else between
             opens = calls.end[between] if len(waited) else np.r_[since[step], calls.end[between]]
-            closes = np.r_[calls.start[between], launched[step]][-len(opens) :]
+            closes = np.r_[calls.start[between], call_starts[step]][-len(opens) :]
             begins[step] = _find_middle_of_pause(opens, closes, most)
     return begins
 

@@ -24,5 +24,5 @@ def test_no_training_is_taken_for_an_engine() -> None:
             for activity in activities_of(database, Scope()):
                 bare = replace(activity, ranges=activity.ranges.pick(NO_ROWS))
                 steps = (find_steps(activity), find_steps(bare))
-                engines += [recording.parent.name for found in steps if found.are_iterations]
+                engines += [recording.parent.name for one in steps if one.are_iterations]
     assert engines == []

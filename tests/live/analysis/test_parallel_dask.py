@@ -60,8 +60,8 @@ class Cluster:
 def _found(log: Path, pattern: str, timeout_s: float = 60) -> str:
     end = time.monotonic() + timeout_s
     while time.monotonic() < end:
-        if found := re.search(pattern, log.read_text(errors="replace")):
-            return found[0]
+        if match := re.search(pattern, log.read_text(errors="replace")):
+            return match[0]
         time.sleep(0.2)
     raise TimeoutError(log.read_text(errors="replace"))
 
@@ -100,19 +100,19 @@ def test_same_bytes_with_a_worker_killed_in_the_middle(
         if len(said) == 6:
             victim.kill()
 
-    found = analyse_reports(sources, ANALYSES, scheduler=cluster.address, notify=notify)
+    results = analyse_reports(sources, ANALYSES, scheduler=cluster.address, notify=notify)
     assert victim.wait(10) != 0
     assert said[-1] == "24 of 24 reports read"
-    assert found == analyse_reports(sources, ANALYSES, workers=1)
+    assert results == analyse_reports(sources, ANALYSES, workers=1)
 
 
 def test_an_unreadable_report_is_named(cluster: Cluster, tmp_path: Path) -> None:
     bad = tmp_path / "rank7.sqlite"
     bad.write_bytes(b"")
     sources = [ReportSource(str(bad)), ReportSource(str(DATA / "rank0.sqlite.gz"))]
-    found = analyse_reports(sources, ANALYSES, scheduler=cluster.address)
-    assert [source.name for source, _ in found.refusals] == ["rank7.sqlite"]
-    assert found.tables["cuda_gpu_kern_sum"].rows
+    results = analyse_reports(sources, ANALYSES, scheduler=cluster.address)
+    assert [source.name for source, _ in results.refusals] == ["rank7.sqlite"]
+    assert results.tables["cuda_gpu_kern_sum"].rows
 
 
 def test_the_verbs_say_the_same_by_a_cluster(cluster: Cluster, tmp_path: Path) -> None:

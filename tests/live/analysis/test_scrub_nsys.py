@@ -33,14 +33,14 @@ time.sleep(0.2)
 
 def find_planted(folder: Path, texts: tuple[str, ...]) -> list[str]:
     """Return which text stands in which file, as bytes of Latin-1 or as UTF-16 of both orders."""
-    found = []
+    places = []
     for path in sorted(path for path in folder.rglob("*") if path.is_file()):
         content = path.read_bytes()
         for text in texts:
             for encoding in ("latin-1", "utf-16-le", "utf-16-be"):
                 if text.encode(encoding) in content:
-                    found.append(f"{text} in {path.name} as {encoding}")
-    return found
+                    places.append(f"{text} in {path.name} as {encoding}")
+    return places
 
 
 def record_job(nsys: str, folder: Path) -> Path:

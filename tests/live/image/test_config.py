@@ -15,8 +15,8 @@ from tests.image.checks import in_container
 @pytest.fixture(scope="module")
 def config(image: str) -> dict[str, Any]:
     told = process.run(make_command("docker", "image", "inspect", image))
-    found: dict[str, Any] = json.loads(told.stdout)[0]["Config"]
-    return found
+    image_config: dict[str, Any] = json.loads(told.stdout)[0]["Config"]
+    return image_config
 
 
 def test_the_first_process_is_no_shell(config: dict[str, Any]) -> None:

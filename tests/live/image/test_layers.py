@@ -53,16 +53,16 @@ def _files(saved: tarfile.TarFile) -> Iterator[tuple[tarfile.TarFile, tarfile.Ta
 
 
 def test_no_key_token_or_archive_in_any_layer(layers: tarfile.TarFile) -> None:
-    found = []
+    names = []
     for files, info in _files(layers):
         name = info.name.removeprefix("./")
         if _FORBIDDEN.search(name):
-            found.append(name)
+            names.append(name)
         elif info.size <= _LARGEST_TEXT and not _EXAMPLES.search(name):
             content = files.extractfile(info) or io.BytesIO()
             if _SECRETS.search(content.read()):
-                found.append(f"{name}: looks like a secret")
-    assert found == []
+                names.append(f"{name}: looks like a secret")
+    assert names == []
 
 
 def test_the_patterns_see_what_they_should(tmp_path: Path) -> None:

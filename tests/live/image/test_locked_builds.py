@@ -78,8 +78,8 @@ def settings_of(directory: Path, url: str) -> Settings:
     return load_settings(directory / ".env", {}, (*PLAIN, *words, options))
 
 
-def lock_settings(asked: Settings, downloads: Downloads) -> file.Lock:
-    decided = process.drive(auto.decide_settings(asked)).settings
+def lock_settings(settings: Settings, downloads: Downloads) -> file.Lock:
+    decided = process.drive(auto.decide_settings(settings)).settings
 
     def no_web(url: str) -> None:
         raise AssertionError(url)
@@ -90,7 +90,7 @@ def lock_settings(asked: Settings, downloads: Downloads) -> file.Lock:
         target=process.drive(find_target(decided.base_image, get_architecture())),
         index_environment=make_index_environment(downloads),
     )
-    return file.resolve_lock(asked, decided, tools, lambda _: "")
+    return file.resolve_lock(settings, decided, tools, lambda _: "")
 
 
 def build_stage(chosen: Settings, downloads: Downloads) -> Result:
@@ -116,15 +116,15 @@ def test_the_same_files_of_two_states(
 ) -> None:
     directory, url = index
     downloads = Downloads(pip_conf=f"[global]\nindex-url = {url}\n", ca_bundle="")
-    asked = settings_of(tmp_path, url)
-    written = file.parse_lock(file.render_lock(lock_settings(asked, downloads)))
-    locked = file.apply_lock(asked, written)
+    settings = settings_of(tmp_path, url)
+    written = file.parse_lock(file.render_lock(lock_settings(settings, downloads)))
+    locked = file.apply_lock(settings, written)
     file.refuse_unlocked(process.drive(auto.decide_settings(locked)).settings)
     first = build_files(locked, downloads)
     assert any("helper-1.0.dist-info" in path for path in first)
     move_on(directory)
     assert build_files(locked, downloads) == first
-    unlocked = build_files(asked, downloads)
+    unlocked = build_files(settings, downloads)
     assert any("helper-1.0.1.dist-info" in path for path in unlocked)
 
 
@@ -133,8 +133,8 @@ def test_a_file_that_was_replaced_under_its_name_is_refused(
 ) -> None:
     directory, url = index
     downloads = Downloads(pip_conf=f"[global]\nindex-url = {url}\n", ca_bundle="")
-    asked = settings_of(tmp_path, url)
-    locked = file.apply_lock(asked, lock_settings(asked, downloads))
+    settings = settings_of(tmp_path, url)
+    locked = file.apply_lock(settings, lock_settings(settings, downloads))
     shutil.rmtree(directory / "helper")
     add_package(directory, "helper", "1.0", content="somebody else's")
     result = build_stage(locked, downloads)

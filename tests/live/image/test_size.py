@@ -29,13 +29,13 @@ def by_component(image: str) -> Table:
 
 def test_no_component_is_over_its_budget(by_component: Table) -> None:
     sizes = dict(zip(by_component.column("Part"), by_component.column("Size"), strict=True))
-    found = {str(name): round(int(size or 0) / 1e6) for name, size in sizes.items()}
-    embedded = found["base image"] < 200
+    megabytes = {str(name): round(int(size or 0) / 1e6) for name, size in sizes.items()}
+    embedded = megabytes["base image"] < 200
     budget = BUDGET_MB | (SMALL_SOURCES_MB if embedded else {})
     over = {
-        name: (found[name], budget[name])
-        for name in found
-        if found[name] > budget.get(name, 1 << 20)
+        name: (megabytes[name], budget[name])
+        for name in megabytes
+        if megabytes[name] > budget.get(name, 1 << 20)
     }
     assert over == {}
 

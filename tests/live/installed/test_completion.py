@@ -122,8 +122,10 @@ def test_tab_completes_verbs_flags_values_and_files(
 def test_fish_completes_verbs_flags_values_and_files(
     work: Path, find_shell: Callable[[str], str]
 ) -> None:
-    asked = "; ".join(f"echo '>>'; complete --do-complete 'gpu-profile {typed}'" for typed in LINES)
-    script = f"gpu-profile --print-completion-script=fish | source; {asked}"
+    questions = "; ".join(
+        f"echo '>>'; complete --do-complete 'gpu-profile {typed}'" for typed in LINES
+    )
+    script = f"gpu-profile --print-completion-script=fish | source; {questions}"
     argv = (find_shell("fish"), "--no-config", "--command", script)
     done = process.run(Command(argv=argv))
     assert done.returncode == 0, done.last_line

@@ -58,8 +58,8 @@ def kubernetes(require: Callable[[str, object], None]) -> None:
 @pytest.fixture(scope="session")
 def operators(kubernetes: None, require: Callable[[str, object], None]) -> None:
     for crd in CRDS.values():
-        found = kubectl("get", "crd", crd)
-        require("kubernetes", found.returncode and f"{crd} is not installed")
+        answer = kubectl("get", "crd", crd)
+        require("kubernetes", answer.returncode and f"{crd} is not installed")
 
 
 @pytest.fixture(params=sorted(CRDS))
@@ -203,22 +203,22 @@ class Cluster:
         return kubectl(f"--namespace={self.namespace}", *words, stdin=stdin)
 
     def pods(self) -> list[dict[str, Any]]:
-        found: list[dict[str, Any]] = json.loads(must(self.kubectl("get", "pods", "-ojson")))[
+        pods: list[dict[str, Any]] = json.loads(must(self.kubectl("get", "pods", "-ojson")))[
             "items"
         ]
-        return found
+        return pods
 
     def pod_named(self, part: str) -> dict[str, str]:
-        (found,) = [pod for pod in self.pods() if part in pod["metadata"]["name"]]
-        return {"name": found["metadata"]["name"], "node": found["spec"].get("nodeName", "")}
+        (pod,) = [pod for pod in self.pods() if part in pod["metadata"]["name"]]
+        return {"name": pod["metadata"]["name"], "node": pod["spec"].get("nodeName", "")}
 
     def reports(self) -> list[str]:
         return sorted(path.name for path in self.directory.glob("*/*.nsys-rep"))
 
     def record(self) -> dict[str, Any]:
         (path,) = self.directory.glob("*/run.json")
-        found: dict[str, Any] = json.loads(path.read_text())
-        return found
+        record: dict[str, Any] = json.loads(path.read_text())
+        return record
 
     def wait_for(self, text: str, handle: str, seconds: float = 120, ranks: int = 1) -> None:
         """Until the job's output has `text`, of each rank one."""

@@ -18,8 +18,8 @@ def require_same_files(cluster: Cluster) -> None:
     store: Any = boto3.client("s3")
     run = cluster.directory / cluster.record()["id"]
     prefix = f"night/{run.name}/"
-    found = store.list_objects_v2(Bucket="reports", Prefix=prefix)["Contents"]
-    names = {item["Key"].removeprefix(prefix) for item in found}
+    objects = store.list_objects_v2(Bucket="reports", Prefix=prefix)["Contents"]
+    names = {item["Key"].removeprefix(prefix) for item in objects}
     assert set(cluster.reports()) < names
     for name in names:
         body = store.get_object(Bucket="reports", Key=f"{prefix}{name}")["Body"].read()

@@ -26,10 +26,10 @@ RULES = (
 
 
 def config_view() -> dict[str, object]:
-    found: dict[str, object] = json.loads(
+    config: dict[str, object] = json.loads(
         must(kubectl("config", "view", "--raw", "--minify", "--flatten", "--output=json"))
     )
-    return found
+    return config
 
 
 def role(cluster: Cluster, without: tuple[str, str]) -> None:
@@ -126,8 +126,8 @@ def test_a_stop_that_is_not_allowed_says_so(cluster: Cluster) -> None:
 @pytest.fixture
 def proxy() -> Iterator[Proxy]:
     server = urlsplit(config_view()["clusters"][0]["cluster"]["server"])  # type: ignore[index]
-    with proxied((str(server.hostname), server.port or 443)) as found:
-        yield found
+    with proxied((str(server.hostname), server.port or 443)) as between:
+        yield between
 
 
 def through(cluster: Cluster, proxy: Proxy) -> dict[str, str]:
@@ -152,8 +152,8 @@ def test_connections_cut(cluster: Cluster, proxy: Proxy, phase: str) -> None:
 
     def cut() -> None:
         while not finished.wait(2.0):
-            found = [json.loads(p.read_text()) for p in cluster.directory.glob("*/run.json")]
-            if found and found[0]["phase"] == phase and len(cuts) < 5:
+            records = [json.loads(p.read_text()) for p in cluster.directory.glob("*/run.json")]
+            if records and records[0]["phase"] == phase and len(cuts) < 5:
                 proxy.cut()
                 cuts.append(phase)
 

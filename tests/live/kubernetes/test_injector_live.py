@@ -67,10 +67,10 @@ def test_install_status_on_off_uninstall(cluster: Cluster, injector: Callable[..
     install(injector, cluster.image)
     install(injector, cluster.image)
     release = "devtools-sidecar-injector"
-    found = checks(injector)
-    assert found[release] == "deployed"
-    assert release in found["webhook"]
-    assert cluster.namespace not in found["namespaces"]
+    results = checks(injector)
+    assert results[release] == "deployed"
+    assert release in results["webhook"]
+    assert cluster.namespace not in results["namespaces"]
     injector("on", f"--namespace={cluster.namespace}")
     assert cluster.namespace in checks(injector)["namespaces"]
     assert "nvidia-devtools-binaries" in init_containers(cluster, "labelled")

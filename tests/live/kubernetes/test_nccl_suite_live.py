@@ -99,9 +99,9 @@ def test_eight_gpus_efa_and_hugepages_find_their_nodes(suite: Cluster, p5: list[
     selector = "--selector=training.kubeflow.org/job-role=worker"
     must(suite.kubectl("wait", "pod", selector, "--for=create", "--timeout=60s"))
     must(suite.kubectl("wait", "pod", selector, "--for=condition=PodScheduled", "--timeout=60s"))
-    found = {pod["spec"]["nodeName"]: pod["spec"]["containers"][0] for pod in suite.pods()}
-    assert sorted(found) == sorted(p5)
-    for container in found.values():
+    containers = {pod["spec"]["nodeName"]: pod["spec"]["containers"][0] for pod in suite.pods()}
+    assert sorted(containers) == sorted(p5)
+    for container in containers.values():
         limits = container["resources"]["limits"]
         assert limits["nvidia.com/gpu"] == "8"
         assert limits["vpc.amazonaws.com/efa"] == "32"

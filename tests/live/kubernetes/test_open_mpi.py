@@ -39,8 +39,8 @@ def test_four_ranks_of_two_hosts(
     assert done.returncode == 0, done.stderr
     (output,) = cluster.directory.glob("*/output.log")
     assert output.read_text().count(f"(Open MPI) {version}.") == 4
-    found = {facts["rank"]: facts["host"][-8:] for facts in cluster.record()["reports"]}
-    assert found == {0: "worker-0", 3: "worker-1"}
+    hosts = {facts["rank"]: facts["host"][-8:] for facts in cluster.record()["reports"]}
+    assert hosts == {0: "worker-0", 3: "worker-1"}
 
 
 @pytest.fixture(scope="session")

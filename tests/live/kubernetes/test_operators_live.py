@@ -38,8 +38,8 @@ def manifest(operators: None, require: object) -> Iterator[str]:
 
 
 def crd_status() -> dict[str, Any]:
-    found = kubectl("get", "crd", CRD, "--ignore-not-found", "--output=json").stdout
-    status: dict[str, Any] = json.loads(found or "{}").get("status", {})
+    text = kubectl("get", "crd", CRD, "--ignore-not-found", "--output=json").stdout
+    status: dict[str, Any] = json.loads(text or "{}").get("status", {})
     return status
 
 

@@ -47,10 +47,10 @@ def test_pods_go_where_settings_say(cluster: Cluster, reserved: str) -> None:
     words = (f"--set={setting}" for setting in settings)
     handle = cluster.started("mpijob", *words, "--", "sh", "-c", "sleep 1")
     must(cluster.kubectl("wait", "mpijob", "--all", "--for=condition=Running", "--timeout=120s"))
-    found = [pod["spec"] for pod in cluster.pods() if "probe" not in pod["metadata"]["name"]]
-    assert len(found) == 3
-    assert {spec["priority"] for spec in found} == {7}
-    assert len({spec["nodeName"] for spec in found}) == 1
+    specs = [pod["spec"] for pod in cluster.pods() if "probe" not in pod["metadata"]["name"]]
+    assert len(specs) == 3
+    assert {spec["priority"] for spec in specs} == {7}
+    assert len({spec["nodeName"] for spec in specs}) == 1
     must(cluster.invoke("fetch", "--job", handle))
 
 

@@ -152,10 +152,10 @@ def enough(environ: Mapping[str, str], tmp_path: Path) -> Iterator[Path]:
 
 
 def start_record(environ: Mapping[str, str]) -> "subprocess.Popen[str]":
-    asked = [str(ROOT / "inv"), "record", "--job=armed", "--seconds=0.5"]
+    command = [str(ROOT / "inv"), "record", "--job=armed", "--seconds=0.5"]
     pipe = subprocess.PIPE
     return subprocess.Popen(
-        asked, env=environ, stdout=pipe, stderr=pipe, text=True, start_new_session=True
+        command, env=environ, stdout=pipe, stderr=pipe, text=True, start_new_session=True
     )
 
 

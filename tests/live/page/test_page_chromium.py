@@ -49,7 +49,7 @@ def test_contrast_of_text_on_bars(browser: Browser, page: str) -> None:
     """WCAG's 3:1 for the bold short labels, in both schemes."""
     for dark in (False, True):
         browser.open(page, dark=dark)
-        found = browser.run("""(() => {
+        ratios = browser.run("""(() => {
           const light = (colour) => {
             const [r, g, b] = colour.match(/[\\d.]+/g).map(Number).map((v) => {
               const c = v / (colour.startsWith("color(") ? 1 : 255);
@@ -65,8 +65,8 @@ def test_contrast_of_text_on_bars(browser: Browser, page: str) -> None:
               return (Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05);
             });
         })()""")
-        assert found
-        assert min(found) >= 3
+        assert ratios
+        assert min(ratios) >= 3
 
 
 def test_tables_sort_and_search(browser: Browser, page: str) -> None:
@@ -101,8 +101,8 @@ def test_it_prints_on_six_pages(browser: Browser, page: str, tmp_path: Path) -> 
 def test_nothing_is_asked_of_a_network(browser: Browser, page: str) -> None:
     browser.open(page)
     browser.wait_for_timeline()
-    asked = browser.run("performance.getEntriesByType('resource').map((entry) => entry.name)")
-    assert asked == []
+    requests = browser.run("performance.getEntriesByType('resource').map((entry) => entry.name)")
+    assert requests == []
 
 
 def test_the_model_zooms_searches_and_shows_kernels(browser: Browser, tmp_path: Path) -> None:

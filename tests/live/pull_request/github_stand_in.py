@@ -99,8 +99,8 @@ def serve_github(state: GitHub) -> Iterator[GitHub]:
             size = int(self.headers.get("Content-Length") or 0)
             body = json.loads(self.rfile.read(size)) if size else None
             query = {name: values[0] for name, values in parse_qs(address.query).items()}
-            found = state.answer(self.command, address.path, query, body)
-            self.reply(404 if found is None else 200, json.dumps(found).encode())
+            answer = state.answer(self.command, address.path, query, body)
+            self.reply(404 if answer is None else 200, json.dumps(answer).encode())
 
         do_POST = do_PATCH = do_GET
 

@@ -52,9 +52,9 @@ def test_repository_settings_and_a_repository_that_exists(
     ref = real_registry.ref("gpu-profile")
     make_image(ref)
     push.push_image(ref, where, show=quiet, upload=push.Upload(immutable=False, scan=False))
-    (found,) = ecr.describe_repositories(repositoryNames=["gpu-profile"])["repositories"]
-    assert found["imageTagMutability"] == "MUTABLE"
-    assert found["imageScanningConfiguration"] == {"scanOnPush": False}
+    (repository,) = ecr.describe_repositories(repositoryNames=["gpu-profile"])["repositories"]
+    assert repository["imageTagMutability"] == "MUTABLE"
+    assert repository["imageScanningConfiguration"] == {"scanOnPush": False}
 
     make_image(ref)
     again = push.push_image(ref, where, show=quiet)
@@ -146,7 +146,7 @@ def test_no_credential_is_on_disk_after_a_push(
 
 
 def test_the_address_of_ecr_itself() -> None:
-    found = address.parse_registry(f"{ECR}/team/")
-    assert (found.host, found.path, found.region) == (ECR, "team", "us-east-1")
-    assert found.repository("gpu-profile") == "team/gpu-profile"
+    registry = address.parse_registry(f"{ECR}/team/")
+    assert (registry.host, registry.path, registry.region) == (ECR, "team", "us-east-1")
+    assert registry.repository("gpu-profile") == "team/gpu-profile"
     assert str(ImageRef.parse(f"{ECR}/team/gpu-profile:v1")) == f"{ECR}/team/gpu-profile:v1"

@@ -92,8 +92,8 @@ def forgetful(tmp_path: Path, nsys: str, forgetful_conf: str) -> Invoked:
 @pytest.fixture(scope="session")
 def torch(require: Require) -> None:
     """A torch of this machine's Python, with torchrun."""
-    found = subprocess.run(["/usr/bin/python3", "-c", "import torch"], capture_output=True)
-    absent = found.returncode or not shutil.which("torchrun")
+    result = subprocess.run(["/usr/bin/python3", "-c", "import torch"], capture_output=True)
+    absent = result.returncode or not shutil.which("torchrun")
     require("slurm", absent and "no torch with torchrun: install python3-torch")
 
 

@@ -18,8 +18,8 @@ Slurm = Callable[..., str]
 
 
 def output(invoked: Invoked) -> str:
-    found = Path(invoked.environ["SLURM_DIR"]).glob(".gpu-profile-slurm-*/*/output.log")
-    return "".join(path.read_text() for path in found if not path.parent.is_symlink())
+    logs = Path(invoked.environ["SLURM_DIR"]).glob(".gpu-profile-slurm-*/*/output.log")
+    return "".join(path.read_text() for path in logs if not path.parent.is_symlink())
 
 
 def running(invoked: Invoked, *words: str) -> "subprocess.Popen[str]":

@@ -146,8 +146,8 @@ def test_what_the_profile_cost(invoked: Invoked) -> None:
 
 def forgotten(handle: str, conf: str) -> bool:
     argv = ["scontrol", "show", "job", handle.removeprefix("slurm://")]
-    asked = subprocess.run(argv, env={**os.environ, "SLURM_CONF": conf}, capture_output=True)
-    return asked.returncode != 0
+    answer = subprocess.run(argv, env={**os.environ, "SLURM_CONF": conf}, capture_output=True)
+    return answer.returncode != 0
 
 
 def test_jobs_that_the_controller_forgot(forgetful: Invoked, tmp_path: Path) -> None:

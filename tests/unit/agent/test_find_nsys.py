@@ -21,7 +21,7 @@ def fake(path: Path, version: str, importer: bool = True) -> Path:
 
 
 @pytest.mark.parametrize(
-    ("found", "chosen"),
+    ("places", "chosen"),
     [
         ((("a", "2023.4.4.54-1v0", "i"), ("b", "2025.3.1.90-2v0", "i")), "b"),
         ((("a", "2025.10.1", "i"), ("b", "2025.9.9", "i")), "a"),
@@ -31,9 +31,9 @@ def fake(path: Path, version: str, importer: bool = True) -> Path:
     ],
 )
 def test_the_newest_that_can_import_wins(
-    found: tuple[tuple[str, str, str], ...], chosen: str
+    places: tuple[tuple[str, str, str], ...], chosen: str
 ) -> None:
-    copies = [Nsys(path, "PATH", version, importer) for path, version, importer in found]
+    copies = [Nsys(path, "PATH", version, importer) for path, version, importer in places]
     best = find_nsys.choose_copy(copies)
     assert best is not None
     assert best.path == chosen
@@ -54,12 +54,14 @@ def test_the_order_of_places() -> None:
 
 
 def test_windows_places_need_no_posix_path() -> None:
-    found = find_nsys.list_patterns(True, {"ProgramFiles": r"D:\Programs", "CUDA_PATH": r"D:\CUDA"})
-    assert found[0][1] == (
+    patterns = find_nsys.list_patterns(
+        True, {"ProgramFiles": r"D:\Programs", "CUDA_PATH": r"D:\CUDA"}
+    )
+    assert patterns[0][1] == (
         r"D:\Programs\NVIDIA Corporation\Nsight Systems *\target-windows-x64\nsys.exe"
     )
-    assert found[-1] == ("cuda", r"D:\CUDA\bin\nsys.exe")
-    assert not any("/" in pattern for _, pattern in found)
+    assert patterns[-1] == ("cuda", r"D:\CUDA\bin\nsys.exe")
+    assert not any("/" in pattern for _, pattern in patterns)
 
 
 def test_a_named_one_wins_and_is_the_only_one(tmp_path: Path) -> None:

@@ -171,8 +171,8 @@ def test_refusals(
     tmp_path: Path, nsys: Path, words: tuple[str, ...], more: dict[str, str], code: int, said: str
 ) -> None:
     text = json.dumps({**json.loads(spec(nsys, *words)), **more})
-    found, _, err = agent("start", str(tmp_path / "job"), stdin=text)
-    assert found == code
+    returncode, _, err = agent("start", str(tmp_path / "job"), stdin=text)
+    assert returncode == code
     assert said in err
     assert err.count("\n") == 1
     assert not (tmp_path / "job" / "job.json").exists()

@@ -137,8 +137,8 @@ def test_an_archive_brings_reports_only(
     with pytest.raises(RefusedError, match="which is not a report") as refusal:
         unpack(archive, to)
     assert refusal.value.code == 3
-    found = {p.relative_to(to).as_posix() for p in to.rglob("*") if not p.is_dir()}
-    assert found == {"rank0.h.nsys-rep", "attempt-1/rank0.h.qdstrm"}
+    names = {p.relative_to(to).as_posix() for p in to.rglob("*") if not p.is_dir()}
+    assert names == {"rank0.h.nsys-rep", "attempt-1/rank0.h.qdstrm"}
     assert (to / "rank0.h.nsys-rep").stat().st_mode & 0o7777 == 0o600
     assert (tmp_path / "victim").read_text() == "own"
     assert sorted(p.name for p in tmp_path.iterdir()) == ["to", "victim"]
@@ -184,8 +184,8 @@ def test_a_directory_is_copied_without_its_links(to: Path, tmp_path: Path) -> No
     (job / "attempt-2").symlink_to("..")
     os.mkfifo(job / "rank2.h.nsys-rep")
     assert agent("copy", str(job), str(to))[0] == 0
-    found = sorted(p.relative_to(to).as_posix() for p in to.rglob("*") if p.is_file())
-    assert found == ["attempt-1/rank0.h.qdstrm", "rank0.h.nsys-rep"]
+    names = sorted(p.relative_to(to).as_posix() for p in to.rglob("*") if p.is_file())
+    assert names == ["attempt-1/rank0.h.qdstrm", "rank0.h.nsys-rep"]
 
 
 @pytest.mark.parametrize("name", ["job.log", "job.lock", "job.stop"])

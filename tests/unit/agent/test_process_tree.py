@@ -42,10 +42,10 @@ def nsys(tmp_path: Path) -> Iterator[Nsys]:
 def awaited() -> list[Process]:
     """The programs, once there are any: a child that was forked starts its own a little later."""
     end = time.monotonic() + 60
-    while not (found := list_profiled()):
+    while not (processes := list_profiled()):
         assert time.monotonic() < end
         time.sleep(0.01)
-    return found
+    return processes
 
 
 def test_a_child_that_nsys_has_just_forked_gets_no_signal(nsys: Nsys) -> None:

@@ -69,9 +69,9 @@ def call(wrapper: Wrapper, verb: str, *words: str) -> Result:
 
 
 def ask(wrapper: Wrapper, seconds: float = 0.1) -> int:
-    asked = call(wrapper, "request", f"--seconds={seconds}", "--lead=0.5")
-    assert asked.returncode == 0, asked.stderr
-    return int(json.loads(asked.stdout)["window"])
+    answer = call(wrapper, "request", f"--seconds={seconds}", "--lead=0.5")
+    assert answer.returncode == 0, answer.stderr
+    return int(json.loads(answer.stdout)["window"])
 
 
 def agree(wrapper: Wrapper) -> int:
@@ -212,8 +212,8 @@ def test_a_program_waits_while_nsys_collects_what_it_launched(wrapper: Wrapper, 
     folder, name = wrapper.out / window_files.FOLDER, find_name(wrapper)
     counter = StepCounter(str(wrapper.out / f"{name}.steps.json"))
     counter.show(1)
-    asked = call(wrapper, "request", "--steps=2", "--seconds=60", "--lead=0.1")
-    number = int(json.loads(asked.stdout)["window"])
+    request = call(wrapper, "request", "--steps=2", "--seconds=60", "--lead=0.1")
+    number = int(json.loads(request.stdout)["window"])
     answer = window_files.answer_file(folder, number, name)
     begun = 1
     while not counter.is_to_wait():

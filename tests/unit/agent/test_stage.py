@@ -55,8 +55,8 @@ def test_new_files_are_handed_over_and_nothing_else(
     out = tmp_path / "out"
     out.mkdir()
     stage.collect(root, out, since)
-    found = {str(p.relative_to(out)) for p in out.rglob("*") if not p.is_dir() or p.is_symlink()}
-    assert found == {"usr/bin/new", "usr/bin/link", "usr/bin/old", "usr/bin/tool"}
+    names = {str(p.relative_to(out)) for p in out.rglob("*") if not p.is_dir() or p.is_symlink()}
+    assert names == {"usr/bin/new", "usr/bin/link", "usr/bin/old", "usr/bin/tool"}
     assert (out / "opt/empty").is_dir()
     assert (out / "usr/bin/new").stat().st_mtime == stage.EPOCH
     assert (out / "usr/bin/new").samefile(root / "usr/bin/new")

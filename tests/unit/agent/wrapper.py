@@ -55,8 +55,8 @@ class Wrapper:
     def recorded(self, rank: int = 0) -> dict[str, Any]:
         """What the fake nsys wrote for a rank."""
         (path,) = self.out.glob(f"rank{rank}.*.nsys-rep")
-        found: dict[str, Any] = json.loads(path.read_text())
-        return found
+        record: dict[str, Any] = json.loads(path.read_text())
+        return record
 
 
 FAKE_NSYS = """#!/bin/sh

@@ -144,9 +144,9 @@ class Rank:
     def kernel(self, length: float, name: str = "gemm", node: int | None = None) -> None:
         """Launch a kernel that takes `length` us on the GPU, as the `node` of a CUDA graph."""
         room = self.started[-self.depth] if 0 < self.depth <= len(self.started) else 0
-        asked = max(self.now, room)
-        call = self.call("cudaLaunchKernel_v7000", (asked - self.now) / US + self.launch_us)
-        start = max(self.free + US, asked + 4 * US)
+        launch_time = max(self.now, room)
+        call = self.call("cudaLaunchKernel_v7000", (launch_time - self.now) / US + self.launch_us)
+        start = max(self.free + US, launch_time + 4 * US)
         self.free = start + int(length * US)
         self.started.append(start)
         code = self.recording.name(name)
@@ -156,18 +156,18 @@ class Rank:
 
     def graph(self, length: float, executable: int = 0) -> None:
         """Launch a CUDA graph that takes `length` us on the GPU, traced as a whole."""
-        asked = self.now
+        launch_time = self.now
         call = self.call("cudaGraphLaunch_v10000", 10)
-        start = max(self.free + US, asked + 4 * US)
+        start = max(self.free + US, launch_time + 4 * US)
         self.free = start + int(length * US)
         place = (self.rank, STREAM, call, self.process, executable)
         self.recording.add("CUPTI_ACTIVITY_KIND_GRAPH_TRACE", start, self.free, *place)
 
     def copy_on_device(self, megabytes: float) -> None:
         """Copy within the GPU's memory at 2 TB/s."""
-        asked, size = self.now, int(megabytes * 1e6)
+        launch_time, size = self.now, int(megabytes * 1e6)
         call = self.call("cudaMemcpyAsync_v3020", self.launch_us)
-        start = max(self.free + US, asked + 4 * US)
+        start = max(self.free + US, launch_time + 4 * US)
         self.free = start + int(size / 2000)
         place = (self.rank, STREAM, call, self.process, size, 8, 2, 2)
         self.recording.add("CUPTI_ACTIVITY_KIND_MEMCPY", start, self.free, *place)
@@ -176,20 +176,20 @@ class Rank:
         self, megabytes: float, gb_per_s: float = 50.0, pageable: bool = False, kind: int = 1
     ) -> None:
         """Copy, to the device by default; with pageable memory the host waits until it is done."""
-        asked, size = self.now, int(megabytes * 1e6)
-        start = max(self.free + US, asked + 4 * US)
+        launch_time, size = self.now, int(megabytes * 1e6)
+        start = max(self.free + US, launch_time + 4 * US)
         self.free = start + int(size / gb_per_s)
-        held = (self.free - asked) / US if pageable else self.launch_us
+        held = (self.free - launch_time) / US if pageable else self.launch_us
         call = self.call("cudaMemcpyAsync_v3020", held)
         place = (self.rank, STREAM, call, self.process, size, kind, 0 if pageable else 1, 2)
         self.recording.add("CUPTI_ACTIVITY_KIND_MEMCPY", start, self.free, *place)
 
     def item(self, pageable: bool = False) -> None:
         """Ask for one value; into pageable memory the copy itself waits, else what follows it."""
-        asked = self.now
-        start = max(self.free + US, asked + 4 * US)
+        launch_time = self.now
+        start = max(self.free + US, launch_time + 4 * US)
         self.free = start + 2 * US
-        held = (self.free - asked) / US if pageable else self.launch_us
+        held = (self.free - launch_time) / US if pageable else self.launch_us
         call = self.call("cudaMemcpyAsync_v3020", held)
         place = (self.rank, STREAM, call, self.process, 4, 2, 2, 0 if pageable else 1)
         self.recording.add("CUPTI_ACTIVITY_KIND_MEMCPY", start, self.free, *place)
@@ -306,11 +306,11 @@ def all_reduce(
     arrivals, calls = [], []
     for rank in ranks:
         rank.order_streams(STREAM, NCCL_STREAM)
-        asked = rank.now
+        launch_time = rank.now
         calls.append(rank.call("cudaLaunchKernelExC_v11060", rank.launch_us))
-        arrivals.append(max(rank.free + US, rank.talked + US, asked + 4 * US))
+        arrivals.append(max(rank.free + US, rank.talked + US, launch_time + 4 * US))
         if size:
-            tell_size(rank, asked - US, size)
+            tell_size(rank, launch_time - US, size)
     end = max(arrivals) + int(transfer_us * US)
     for rank, call, start in zip(ranks, calls, arrivals, strict=True):
         code = rank.recording.name("ncclDevKernel_AllReduce_Sum_f32_RING_LL")

@@ -56,9 +56,9 @@ def test_keys_are_unique_documented_and_of_their_kind() -> None:
     ],
 )
 def test_what_is_needed(on: dict[str, bool | str], needed: list[str]) -> None:
-    found = missing_requirements({**DEFAULTS, **on})
-    assert [each.key for each in found] == needed
-    assert all(each.reason for each in found)
+    requirements = missing_requirements({**DEFAULTS, **on})
+    assert [each.key for each in requirements] == needed
+    assert all(each.reason for each in requirements)
 
 
 def test_components_that_are_off_are_not_built() -> None:

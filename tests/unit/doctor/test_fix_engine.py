@@ -29,8 +29,8 @@ LEFT_ALONE = {
 }
 
 
-def _planned(found: Engine, *results: Result) -> tuple[Command, ...]:
-    steps = fix_engine.plan_fix(found)
+def _planned(engine: Engine, *results: Result) -> tuple[Command, ...]:
+    steps = fix_engine.plan_fix(engine)
     answers = iter(results)
     try:
         next(steps)

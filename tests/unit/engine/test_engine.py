@@ -24,15 +24,15 @@ def _answers(steps: Steps[Engine], *results: Result) -> Engine:
         try:
             steps.send(result)
         except StopIteration as stop:
-            found: Engine = stop.value
-            return found
+            engine: Engine = stop.value
+            return engine
     raise AssertionError("more questions than answers")
 
 
 def test_what_an_engine_says() -> None:
     version = {"Client": {"Version": "28.2.2"}, "Server": {"Version": "26.1.5+dfsg1"}}
     info = {"Runtimes": {"runc": {}, "nvidia": {}}, "DockerRootDir": "/data"}
-    found = _answers(
+    engine = _answers(
         probe.probe_engine(),
         Result(returncode=0, stdout=json.dumps(version)),
         Result(returncode=0, stdout="github.com/docker/buildx v0.13.1 abc\n"),
@@ -41,7 +41,7 @@ def test_what_an_engine_says() -> None:
         Result(returncode=0),
         Result(returncode=0, stdout="Filesystem …\n/dev/vda 100 50 52428800 53% /data\n"),
     )
-    assert found == Engine(
+    assert engine == Engine(
         client="28.2.2",
         server="26.1.5+dfsg1",
         buildx="0.13.1",
@@ -50,20 +50,20 @@ def test_what_an_engine_says() -> None:
         free_gib=50.0,
         endpoint="unix:///var/run/docker.sock",
     )
-    assert found.has_gpus
+    assert engine.has_gpus
 
 
 @pytest.mark.parametrize("words", ["", "null", "not json", "[]", '{"Server": null}'])
 def test_no_engine(words: str) -> None:
     refused = Result(returncode=1, stdout=words, stderr="Cannot connect to the Docker daemon")
-    found = _answers(probe.probe_engine(), *[refused] * 6)
-    assert (found.server, found.problem) == ("", "Cannot connect to the Docker daemon")
+    engine = _answers(probe.probe_engine(), *[refused] * 6)
+    assert (engine.server, engine.problem) == ("", "Cannot connect to the Docker daemon")
 
 
 def test_a_log_in_that_ssh_refuses_is_no_socket() -> None:
     problem = "error during connect: ssh: build@farm: Permission denied (publickey)"
-    found = Engine(client="28", buildx="0.13", problem=problem, endpoint="ssh://build@farm")
-    assert not found.refuses_user
+    engine = Engine(client="28", buildx="0.13", problem=problem, endpoint="ssh://build@farm")
+    assert not engine.refuses_user
 
 
 def test_other_systems_are_told_what_to_install() -> None:

@@ -45,30 +45,30 @@ def _decide(
             command = steps.send(answer) if answer else next(steps)
             answer = _answer(command, reachable, gpus, recorded)
         except StopIteration as stop:
-            found: Decided = stop.value
-            return found
+            decided: Decided = stop.value
+            return decided
 
 
 def test_nothing_answers() -> None:
-    found = _decide(settings_for(*AUTO, "NCCL_SOURCE=auto"), "000 https://nvcr.io/v2/\n")
-    assert found.settings.base_image.startswith("gpu-profile-base:")
-    chosen = {name: found.settings.component[name] for name in ("NSYS_SOURCE", "INSTALL_TORCH")}
+    decided = _decide(settings_for(*AUTO, "NCCL_SOURCE=auto"), "000 https://nvcr.io/v2/\n")
+    assert decided.settings.base_image.startswith("gpu-profile-base:")
+    chosen = {name: decided.settings.component[name] for name in ("NSYS_SOURCE", "INSTALL_TORCH")}
     assert chosen == {"NSYS_SOURCE": "debian", "INSTALL_TORCH": "cpu"}
-    assert (found.settings.component["TORCH_URL"], found.decisions["TORCH_URL"]) == ("", "")
-    assert found.settings.component["NCCL_SOURCE"] == "pypi"
-    assert len(found.notes) == 4
+    assert (decided.settings.component["TORCH_URL"], decided.decisions["TORCH_URL"]) == ("", "")
+    assert decided.settings.component["NCCL_SOURCE"] == "pypi"
+    assert len(decided.notes) == 4
 
 
 def test_everything_answers_on_a_machine_with_gpus() -> None:
     runtimes = '{"nvidia": {}, "runc": {}}'
-    found = _decide(settings_for(*AUTO, "NCCL_SOURCE=auto"), EVERYTHING, gpus=runtimes)
-    assert found.decisions == {
+    decided = _decide(settings_for(*AUTO, "NCCL_SOURCE=auto"), EVERYTHING, gpus=runtimes)
+    assert decided.decisions == {
         "BASE_IMAGE": NVIDIA_BASE,
         "INSTALL_TORCH": "cuda",
         "NSYS_SOURCE": "nvidia",
         "TORCH_URL": TORCH_CPU_INDEX,
     }
-    assert found.settings.component["NCCL_SOURCE"] == "base"
+    assert decided.settings.component["NCCL_SOURCE"] == "base"
 
 
 def test_an_earlier_decision_is_kept_until_asked_anew() -> None:
@@ -81,8 +81,8 @@ def test_an_earlier_decision_is_kept_until_asked_anew() -> None:
 
 @pytest.mark.parametrize("recorded", ["", "<no value>", "null", "[]", '{"BASE_IMAGE": 1'])
 def test_a_record_that_is_none(recorded: str) -> None:
-    found = _decide(settings_for("NSYS_SOURCE=auto"), EVERYTHING, recorded=recorded)
-    assert found.decisions == {"NSYS_SOURCE": "nvidia"}
+    decided = _decide(settings_for("NSYS_SOURCE=auto"), EVERYTHING, recorded=recorded)
+    assert decided.decisions == {"NSYS_SOURCE": "nvidia"}
 
 
 def test_what_is_set_is_not_asked_about() -> None:
@@ -93,19 +93,19 @@ def test_what_is_set_is_not_asked_about() -> None:
 
 
 def test_a_missing_embedded_base_is_made_by_commands_of_its_own() -> None:
-    found = Decided(settings=settings_for(), decisions={}, base_recipe=make_recipe(DEBIAN))
-    made = process.plan(with_base(found))
+    decided = Decided(settings=settings_for(), decisions={}, base_recipe=make_recipe(DEBIAN))
+    made = process.plan(with_base(decided))
     assert [command.argv[0] for command in made] == ["sh", "mktemp", "mmdebstrap", "docker", "rm"]
     assert process.plan(with_base(Decided(settings=settings_for(), decisions={}))) == ()
 
 
 @pytest.mark.parametrize("anew", [False, True])
 def test_deciding_makes_no_base(anew: bool) -> None:
-    found = _decide(settings_for("BASE_IMAGE=embedded"), "", anew=anew)
-    assert found.base_digest == ("" if anew else "sha256:1")
-    assert (found.base_recipe is not None) is anew
+    decided = _decide(settings_for("BASE_IMAGE=embedded"), "", anew=anew)
+    assert decided.base_digest == ("" if anew else "sha256:1")
+    assert (decided.base_recipe is not None) is anew
 
 
 def test_a_digest_in_the_name_is_the_bases() -> None:
-    found = _decide(settings_for("BASE_IMAGE=r.example/cuda@sha256:12"), "")
-    assert (found.base_digest, found.base_recipe) == ("sha256:12", None)
+    decided = _decide(settings_for("BASE_IMAGE=r.example/cuda@sha256:12"), "")
+    assert (decided.base_digest, decided.base_recipe) == ("sha256:12", None)

@@ -54,9 +54,9 @@ def test_each_rule_breaks_alone(rule: Rule) -> None:
     assert rule.hint
 
 
-@pytest.mark.parametrize("found", HOLDING, ids=repr)
-def test_what_works_breaks_none(found: Facts) -> None:
-    assert compatibility.list_broken(found) == ()
+@pytest.mark.parametrize("facts", HOLDING, ids=repr)
+def test_what_works_breaks_none(facts: Facts) -> None:
+    assert compatibility.list_broken(facts) == ()
 
 
 def test_our_own_manifest_serves_open_mpi_5() -> None:
@@ -71,7 +71,7 @@ def load(**values: str) -> Settings:
 
 
 def test_facts_of_settings() -> None:
-    found = collect_facts(
+    facts = collect_facts(
         load(
             BASE_IMAGE="nvcr.io/nvidia/cuda:13.0.2-devel-ubuntu22.04",
             INSTALL_EFA="true",
@@ -80,16 +80,16 @@ def test_facts_of_settings() -> None:
             NSYS_VERSION="2026.4.1",
         )
     )
-    assert found.base_image == "nvcr.io/nvidia/cuda:13.0.2-devel-ubuntu22.04"
-    assert (found.distribution, found.cuda) == ("ubuntu22.04", Version("13.0"))
-    assert found.versions == versions(efa="1.50.0", nsys="2026.4.1", mpi="4")
-    assert found.archs == (80, 90, 100)
+    assert facts.base_image == "nvcr.io/nvidia/cuda:13.0.2-devel-ubuntu22.04"
+    assert (facts.distribution, facts.cuda) == ("ubuntu22.04", Version("13.0"))
+    assert facts.versions == versions(efa="1.50.0", nsys="2026.4.1", mpi="4")
+    assert facts.archs == (80, 90, 100)
 
 
 def test_facts_of_the_embedded_base() -> None:
-    found = collect_facts(load(BASE_IMAGE="gpu-profile-base:0123", NSYS_SOURCE="debian"))
-    assert (found.distribution, found.cuda) == ("debian13", None)
-    assert found.versions == versions(mpi="5")
+    facts = collect_facts(load(BASE_IMAGE="gpu-profile-base:0123", NSYS_SOURCE="debian"))
+    assert (facts.distribution, facts.cuda) == ("debian13", None)
+    assert facts.versions == versions(mpi="5")
 
 
 def test_a_broken_rule_is_one_line_with_reason_source_and_way_out() -> None:

@@ -18,16 +18,16 @@ trusted-host = mirror.example
 
 
 def test_files_then_environment() -> None:
-    found = parse_pip_config(
+    downloads = parse_pip_config(
         FILES + "[environment]\nPIP_INDEX_URL=https://user:pw@other.example/simple\n"
     )
     parser = configparser.ConfigParser(interpolation=None)
-    parser.read_string(found.pip_conf)
+    parser.read_string(downloads.pip_conf)
     assert dict(parser["global"]) == {
         "index-url": "https://user:pw@other.example/simple",
         "trusted-host": "mirror.example",
     }
-    assert found.ca_bundle == "/etc/corp.pem"
+    assert downloads.ca_bundle == "/etc/corp.pem"
 
 
 @pytest.mark.parametrize("name", ["PIP_CERT", "SSL_CERT_FILE", "REQUESTS_CA_BUNDLE"])

@@ -86,23 +86,23 @@ def test_what_a_user_lacks_is_one_line(missing: str, said: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("created", "suites", "ok", "found"),
+    ("created", "suites", "ok", "age"),
     [
         ("2026-11-20", "trixie trixie-security", True, "2 days old, trixie trixie-security"),
         ("2026-10-01", "trixie trixie-security", False, "52 days old, trixie trixie-security"),
         ("2026-11-20", "", False, "2 days old, without a security suite"),
     ],
 )
-def test_its_age_is_checked(created: str, suites: str, ok: bool, found: str) -> None:
+def test_its_age_is_checked(created: str, suites: str, ok: bool, age: str) -> None:
     labels = {SUITES_LABEL: suites} if suites else None
     image = {"Created": f"{created}T10:00:00.123456789Z", "Config": {"Labels": labels}}
     newest = Result(returncode=0, stdout="936b2f9aabd8\n0ff5e07f7040\n")
     inspected = Result(returncode=0, stdout=json.dumps(image))
-    (check,), asked = driven(
+    (check,), commands = driven(
         embedded_base.check_age(NOW, "gpu-profile:latest"), FAILED, newest, inspected
     )
-    assert (check.ok, check.result) == (ok, f"embedded base, {found}")
-    assert asked[-1].argv[-1] == "936b2f9aabd8"
+    assert (check.ok, check.result) == (ok, f"embedded base, {age}")
+    assert commands[-1].argv[-1] == "936b2f9aabd8"
 
 
 def test_the_base_that_counts_is_that_of_the_image() -> None:
@@ -110,8 +110,8 @@ def test_the_base_that_counts_is_that_of_the_image() -> None:
     label = Result(returncode=0, stdout=f"{EMBEDDED_REPOSITORY}:0123456789ab\n")
     old = {"Created": "2026-10-01T10:00:00Z", "Config": {"Labels": None}}
     inspected = Result(returncode=0, stdout=json.dumps(old))
-    (check,), asked = driven(embedded_base.check_age(NOW, "x:latest"), label, inspected)
-    assert asked[-1].argv[-1] == f"{EMBEDDED_REPOSITORY}:0123456789ab"
+    (check,), commands = driven(embedded_base.check_age(NOW, "x:latest"), label, inspected)
+    assert commands[-1].argv[-1] == f"{EMBEDDED_REPOSITORY}:0123456789ab"
     assert (check.ok, check.result) == (
         False,
         "embedded base, 52 days old, without a security suite",

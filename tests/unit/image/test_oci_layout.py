@@ -38,8 +38,8 @@ def answered(steps: Steps[T], answer: Callable[[Command], Result]) -> T:
     ],
 )
 def test_who_needs_it(base: str, said: str, apart: bool) -> None:
-    asked = oci_layout.sees_no_images(settings_for(f"BASE_IMAGE={base}"))
-    assert answered(asked, lambda _: Result(returncode=0, stdout=said)) is apart
+    steps = oci_layout.sees_no_images(settings_for(f"BASE_IMAGE={base}"))
+    assert answered(steps, lambda _: Result(returncode=0, stdout=said)) is apart
 
 
 @pytest.mark.parametrize("named", ["--builder mine", "--builder=mine"])

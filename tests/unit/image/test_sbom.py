@@ -18,10 +18,10 @@ MANIFEST = {
 
 
 def _document() -> dict[str, object]:
-    found: dict[str, object] = json.loads(
+    document: dict[str, object] = json.loads(
         render_spdx(json.dumps(MANIFEST), "gpu-profile:v1", "sha256:1")
     )
-    return found
+    return document
 
 
 def test_every_package_once_by_its_url() -> None:

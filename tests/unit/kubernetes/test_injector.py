@@ -54,16 +54,16 @@ def test_placeholders_of_nvidias_get_the_prefix_of_the_generation() -> None:
 
 def test_each_generation_has_its_own_keys() -> None:
     assert injector.make_chart_values(DEVTOOLS, WINDOW)["profile"]["injectionMatch"] == "train"
-    found = injector.make_chart_values(OPERATOR, WINDOW)
-    assert found["nsight-injector"]["nsightToolConfig"]["injectionIncludePatterns"] == ["train"]
-    assert found["machineConfig"] is None, "kernel settings of nodes are left alone"
+    values = injector.make_chart_values(OPERATOR, WINDOW)
+    assert values["nsight-injector"]["nsightToolConfig"]["injectionIncludePatterns"] == ["train"]
+    assert values["machineConfig"] is None, "kernel settings of nodes are left alone"
 
 
 def test_the_users_values_go_over_ours() -> None:
     more = injector.parse_values("profile: {injectionMatch: other, volumes: [{name: x}]}")
-    found = injector.make_chart_values(DEVTOOLS, Injection(match="train", values=more))
-    assert found["profile"]["injectionMatch"] == "other"
-    assert found["profile"]["devtoolArgs"].startswith("profile ")
+    values = injector.make_chart_values(DEVTOOLS, Injection(match="train", values=more))
+    assert values["profile"]["injectionMatch"] == "other"
+    assert values["profile"]["devtoolArgs"].startswith("profile ")
 
 
 def test_the_pattern_fits_the_rank_and_not_torchrun() -> None:
@@ -125,9 +125,9 @@ def test_the_lock_pins_the_chart() -> None:
 
 def test_status_of_nothing_says_how_to_install() -> None:
     answers = [refused("Error: release: not found"), *[refused("")] * 3]
-    found, _ = driven(injector.check_injector(CLUSTER, OPERATOR), *answers)
-    assert not found[0].ok
-    assert "--generation operator" in found[0].advice
+    results, _ = driven(injector.check_injector(CLUSTER, OPERATOR), *answers)
+    assert not results[0].ok
+    assert "--generation operator" in results[0].advice
 
 
 def test_a_namespace_is_switched_by_the_generations_label() -> None:
@@ -138,8 +138,8 @@ def test_a_namespace_is_switched_by_the_generations_label() -> None:
 
 
 def test_a_pytorchjobs_pods_carry_the_label_and_run_the_plain_command() -> None:
-    found = PyTorchJobLauncher(cluster=CLUSTER, options=PODS).manifest(JOB, NsysPlan(options=()))
-    for replica in found["spec"]["pytorchReplicaSpecs"].values():
+    manifest = PyTorchJobLauncher(cluster=CLUSTER, options=PODS).manifest(JOB, NsysPlan(options=()))
+    for replica in manifest["spec"]["pytorchReplicaSpecs"].values():
         labels = replica["template"]["metadata"]["labels"]
         assert labels == {"nvidia-devtools-sidecar-injector": "enabled"}
         (container,) = replica["template"]["spec"]["containers"]
@@ -147,8 +147,8 @@ def test_a_pytorchjobs_pods_carry_the_label_and_run_the_plain_command() -> None:
 
 
 def test_a_trainjobs_patch_carries_the_label() -> None:
-    found = TrainJobLauncher(cluster=CLUSTER, options=PODS).manifest(JOB, NsysPlan(options=()))
-    assert "nvidia-devtools-sidecar-injector" in str(found["spec"]["runtimePatches"])
+    manifest = TrainJobLauncher(cluster=CLUSTER, options=PODS).manifest(JOB, NsysPlan(options=()))
+    assert "nvidia-devtools-sidecar-injector" in str(manifest["spec"]["runtimePatches"])
 
 
 def test_an_mpijob_is_refused() -> None:

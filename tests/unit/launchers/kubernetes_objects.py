@@ -16,8 +16,8 @@ def refused(stderr: str) -> Result:
     return Result(returncode=1, stderr=stderr)
 
 
-def items(*found: object) -> Result:
-    return answer({"items": list(found)})
+def items(*objects: object) -> Result:
+    return answer({"items": list(objects)})
 
 
 def pod(name: str, phase: str = "Running", **status: Any) -> dict[str, Any]:

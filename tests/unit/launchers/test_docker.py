@@ -251,13 +251,13 @@ def test_reports_get_their_owner_where_the_engine_runs_as_root(
     options: str, programs: list[str], tmp_path: Path
 ) -> None:
     """A chown of a rootless engine's root would take the reports away from the user."""
-    asked = []
+    commands = []
     steps = dataclasses.replace(LAUNCHER, owner="1000:1000").fetch("train-1", tmp_path)
     with contextlib.suppress(StopIteration):
-        asked.append(next(steps))
+        commands.append(next(steps))
         while True:
-            asked.append(steps.send(Result(returncode=0, stdout=options)))
-    assert [each.argv[1] for each in asked] == programs
+            commands.append(steps.send(Result(returncode=0, stdout=options)))
+    assert [each.argv[1] for each in commands] == programs
 
 
 def test_an_export_gets_the_owner_of_its_report(tmp_path: Path) -> None:
@@ -331,9 +331,9 @@ def test_a_path_that_the_container_lacks_is_named_with_the_flag(
     monkeypatch.chdir(here)
     word = word.format(other=other)
     steps = LAUNCHER.check_job(job(command=("python3", word)), NsysPlan(options=()))
-    asked = next(steps)
+    question = next(steps)
     name = word.partition("=")[2] or word
-    assert asked.argv[-1] == name
+    assert question.argv[-1] == name
     with pytest.raises(SettingsError) as refused:
         steps.send(Result(returncode=0, stdout=f"{name}\n"))
     expected = f"{name} is here and not in the container. Use {flag.format(other=other)} to show"
@@ -382,9 +382,9 @@ def test_an_engine_that_is_not_there_is_started_by_doctor() -> None:
 def test_a_question_is_asked_again_while_the_engine_restarts() -> None:
     cut = Result(returncode=1, stderr="error during connect: EOF\n")
     steps = LAUNCHER.stop("train-1")
-    asked = next(steps)
+    question = next(steps)
     assert steps.send(cut).argv == ("sleep", "5")
-    assert steps.send(Result(returncode=0)) == asked
+    assert steps.send(Result(returncode=0)) == question
     assert steps.send(inspected({"Status": "running"})).argv[:2] == ("docker", "stop")
 
 

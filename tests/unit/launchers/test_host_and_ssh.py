@@ -117,7 +117,7 @@ def test_a_network_that_is_away_is_no_end_of_the_job(words: str, state: JobState
 
 
 @pytest.mark.parametrize(
-    ("words", "found", "hint"),
+    ("words", "fault", "hint"),
     [
         (
             "@ WARNING: REMOTE HOST IDENTIFICATION HAS CHANGED! @",
@@ -129,10 +129,10 @@ def test_a_network_that_is_away_is_no_end_of_the_job(words: str, state: JobState
         ("Host key verification failed.", "verification failed", "Connect once by `ssh gpu`"),
     ],
 )
-def test_what_will_not_pass_is_refused(words: str, found: str, hint: str) -> None:
+def test_what_will_not_pass_is_refused(words: str, fault: str, hint: str) -> None:
     with pytest.raises(ToolError) as refused:
         driven(SSH.status("gpu:r"), [said(words)])
-    assert found in str(refused.value)
+    assert fault in str(refused.value)
     assert hint in str(refused.value)
 
 

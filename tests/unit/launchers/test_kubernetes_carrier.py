@@ -153,8 +153,8 @@ def test_pods_that_torch_profiler_records_are_asked_for_our_agent() -> None:
 
 def test_the_error_of_a_pod_names_what_was_asked() -> None:
     launcher = PyTorchJobLauncher(cluster=CLUSTER, options=OPTIONS)
-    for job, asked in ((JOB, "nsys"), (by_torch(JOB), "agent")):
-        with pytest.raises(NoNsysError, match=f"^{asked} in {THEIRS} cannot be asked"):
+    for job, subject in ((JOB, "nsys"), (by_torch(JOB), "agent")):
+        with pytest.raises(NoNsysError, match=f"^{subject} in {THEIRS} cannot be asked"):
             fail_probe(launcher.probe(job), "", 127)
 
 

@@ -19,8 +19,8 @@ NAMESPACE = answer({"metadata": {"labels": {}}})
 
 def checks(*answers: Result) -> dict[str, Check]:
     steps = check_cluster.check_cluster(KubernetesCluster(namespace="team"), KIND)
-    found, _ = driven(steps, *answers)
-    return {check.name: check for check in found}
+    results, _ = driven(steps, *answers)
+    return {check.name: check for check in results}
 
 
 def operator(image: str, up: int = 1) -> Result:
@@ -33,27 +33,27 @@ MPI = operator("mpioperator/mpi-operator:0.8.0")
 
 
 def test_a_cluster_that_has_everything() -> None:
-    found = checks(VERSION, CONTEXT, SERVED, MPI, items(NODE, NODE), *RIGHTS, NAMESPACE, items())
-    assert found["cluster"].result == "v1.33.4 at context gpus"
-    assert found["operators"].result == "mpioperator/mpi-operator:0.8.0"
-    assert found["GPUs"].result == "8 on 2 nodes"
-    assert found["EFA"].result == "32 on 2 nodes"
-    assert found["rights"].ok
-    assert not found["hugepages"].ok
+    results = checks(VERSION, CONTEXT, SERVED, MPI, items(NODE, NODE), *RIGHTS, NAMESPACE, items())
+    assert results["cluster"].result == "v1.33.4 at context gpus"
+    assert results["operators"].result == "mpioperator/mpi-operator:0.8.0"
+    assert results["GPUs"].result == "8 on 2 nodes"
+    assert results["EFA"].result == "32 on 2 nodes"
+    assert results["rights"].ok
+    assert not results["hugepages"].ok
 
 
 def test_an_operator_that_is_installed_and_does_not_run() -> None:
     down = operator("mpioperator/mpi-operator:0.8.0", up=0)
-    found = checks(VERSION, CONTEXT, SERVED, down, items(NODE), *RIGHTS, NAMESPACE, items())
-    assert not found["operators"].ok
-    assert found["operators"].result == "mpioperator/mpi-operator:0.8.0 (not running)"
+    results = checks(VERSION, CONTEXT, SERVED, down, items(NODE), *RIGHTS, NAMESPACE, items())
+    assert not results["operators"].ok
+    assert results["operators"].result == "mpioperator/mpi-operator:0.8.0 (not running)"
 
 
 def test_no_cluster_is_one_line() -> None:
-    found = checks(refused("The connection to the server x:6443 was refused"), CONTEXT)
-    assert list(found) == ["cluster"]
-    assert "VPN" in found["cluster"].advice
-    assert found["cluster"].is_required, "doctor then ends with exit code 3"
+    results = checks(refused("The connection to the server x:6443 was refused"), CONTEXT)
+    assert list(results) == ["cluster"]
+    assert "VPN" in results["cluster"].advice
+    assert results["cluster"].is_required, "doctor then ends with exit code 3"
 
 
 def test_a_missing_operator_and_a_verb_that_lacks() -> None:
@@ -61,26 +61,26 @@ def test_a_missing_operator_and_a_verb_that_lacks() -> None:
     restricted = {"pod-security.kubernetes.io/enforce": "restricted"}
     space = answer({"metadata": {"labels": restricted}})
     dcgm = items({"metadata": {"name": "dcgm-exporter", "namespace": "gpu"}})
-    found = checks(
+    results = checks(
         VERSION, CONTEXT, refused("NotFound"), items(), items(NODE), *rights, space, dcgm
     )
-    assert "install-operator --operator mpi" in found["mpijobs.v2beta1.kubeflow.org"].advice
-    assert found["rights"].advice.endswith("patch mpijobs.kubeflow.org")
-    assert "KUBE_RUN_AS_USER" in found["PodSecurity"].advice
-    assert found["DCGM"].result == "gpu/dcgm-exporter"
+    assert "install-operator --operator mpi" in results["mpijobs.v2beta1.kubeflow.org"].advice
+    assert results["rights"].advice.endswith("patch mpijobs.kubeflow.org")
+    assert "KUBE_RUN_AS_USER" in results["PodSecurity"].advice
+    assert results["DCGM"].result == "gpu/dcgm-exporter"
 
 
 def test_a_role_that_may_not_create_secrets_can_do_all_but_env() -> None:
     rights = [*RIGHTS[2:], Result(returncode=1), Result(returncode=1)]
-    found = checks(VERSION, CONTEXT, SERVED, MPI, items(NODE), *rights, NAMESPACE, items())
-    assert found["rights"].ok
-    assert not found["right for --env"].ok
-    assert "create secrets" in found["right for --env"].advice
-    assert "get secrets" in found["right to hide --env"].advice
+    results = checks(VERSION, CONTEXT, SERVED, MPI, items(NODE), *rights, NAMESPACE, items())
+    assert results["rights"].ok
+    assert not results["right for --env"].ok
+    assert "create secrets" in results["right for --env"].advice
+    assert "get secrets" in results["right to hide --env"].advice
 
 
 def test_what_may_not_be_read_is_left_out_or_said() -> None:
     denied = refused("Error from server (Forbidden): x is forbidden: User y")
-    found = checks(VERSION, CONTEXT, SERVED, denied, denied, *RIGHTS, denied, denied)
-    assert "--gpus-per-node" in found["nodes"].advice
-    assert found["mpijobs.v2beta1.kubeflow.org"].ok
+    results = checks(VERSION, CONTEXT, SERVED, denied, denied, *RIGHTS, denied, denied)
+    assert "--gpus-per-node" in results["nodes"].advice
+    assert results["mpijobs.v2beta1.kubeflow.org"].ok

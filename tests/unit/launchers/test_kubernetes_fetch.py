@@ -169,9 +169,9 @@ def test_reports_of_a_node_are_named_where_no_pod_can_be_read() -> None:
     assert "worker-1 is gone, and its node has its reports in /tmp/train-1" in str(caught.value)
 
 
-def succeeded(*marks: str, asked: tuple[Result, ...] = ()) -> None:
+def succeeded(*marks: str, questions: tuple[Result, ...] = ()) -> None:
     steps = MPI.fetch("team/train-1", TO)
-    answers = (*copied(0), *copied(1), *map(said, marks), *asked)
+    answers = (*copied(0), *copied(1), *map(said, marks), *questions)
     driven(steps, answer(mpijob("Succeeded")), items(*WORKERS), *answers)
 
 
@@ -187,7 +187,7 @@ def test_ranks_on_every_worker() -> None:
 )  # fmt: skip
 def test_a_success_on_fewer_hosts_than_asked_is_none(marks: tuple[str, ...], used: str) -> None:
     with pytest.raises(JobError) as caught:
-        succeeded(*marks, asked=(items(),))
+        succeeded(*marks, questions=(items(),))
     assert "See that the image's mpirun reads --hostfile" in str(caught.value)
     assert f"of 2 workers mpirun used {used}: train-1-worker-0, train-1-w" in str(caught.value)
 
@@ -199,7 +199,7 @@ def test_a_worker_that_was_deleted_before_mpirun_reached_it_is_named(
     for made, when in ((launcher, "03:00:09"), (WORKERS[0], "03:00:01"), (WORKERS[1], "03:00:11")):
         monkeypatch.setitem(made["metadata"], "creationTimestamp", f"2026-11-21T{when}Z")
     with pytest.raises(JobError) as caught:
-        succeeded(".ran.0.train-1-worker-0", "", asked=(items(launcher),))
+        succeeded(".ran.0.train-1-worker-0", "", questions=(items(launcher),))
     line = "train-1-worker-1 was deleted before mpirun reached it, and made anew"
     assert line in str(caught.value)
     assert "--hostfile" not in str(caught.value)

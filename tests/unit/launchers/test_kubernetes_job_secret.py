@@ -50,10 +50,10 @@ def test_the_secret_has_the_values_and_the_job_owns_it(kind: type[KubernetesJob]
     job_id, (create, secret) = submit(kind, Result(returncode=0))
     assert job_id == "team/train-1"
     assert "planted" not in json.dumps([create.stdin, create.argv, secret.argv])
-    found = load_yaml(secret.stdin)
-    assert found["stringData"] == JOB.env
-    assert found["metadata"]["labels"]["app.kubernetes.io/managed-by"] == "gpu-profile"
-    (owner,) = found["metadata"]["ownerReferences"]
+    document = load_yaml(secret.stdin)
+    assert document["stringData"] == JOB.env
+    assert document["metadata"]["labels"]["app.kubernetes.io/managed-by"] == "gpu-profile"
+    (owner,) = document["metadata"]["ownerReferences"]
     made = load_yaml(create.stdin)
     assert owner == {
         "apiVersion": made["apiVersion"],

@@ -123,9 +123,9 @@ def test_a_trainjob_refuses_a_priority_class() -> None:
 
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.name)
 def test_the_file_in_k8s_is_a_manifest_by_itself(kind: type[KubernetesJob]) -> None:
-    found = manifests.load_manifest(f"{kind.name}.yaml")
-    assert found["metadata"]["name"] == "example"
-    before = copy.deepcopy(found)
+    manifest = manifests.load_manifest(f"{kind.name}.yaml")
+    assert manifest["metadata"]["name"] == "example"
+    before = copy.deepcopy(manifest)
     submitted(kind, FULL, job())
     assert manifests.load_manifest(f"{kind.name}.yaml") == before
 
@@ -152,12 +152,12 @@ def test_a_share_of_an_instance_gets_that_share_of_efa_and_memory() -> None:
     assert limits["memory"] == "768Gi"
 
 
-def pod_specs(found: Any) -> list[dict[str, Any]]:
+def pod_specs(manifest: Any) -> list[dict[str, Any]]:
     """The pod specs of a job: of each replica, or of the runtime patch."""
-    if "trainer" in found["spec"]:
-        jobs = found["spec"]["runtimePatches"][0]["trainingRuntimeSpec"]["template"]["spec"]
+    if "trainer" in manifest["spec"]:
+        jobs = manifest["spec"]["runtimePatches"][0]["trainingRuntimeSpec"]["template"]["spec"]
         return [job["template"]["spec"]["template"]["spec"] for job in jobs["replicatedJobs"]]
-    replicas = next(v for k, v in found["spec"].items() if k.endswith("ReplicaSpecs"))
+    replicas = next(v for k, v in manifest["spec"].items() if k.endswith("ReplicaSpecs"))
     return [replica["template"]["spec"] for replica in replicas.values()]
 
 
@@ -237,11 +237,11 @@ def test_the_images_own_user_stays(setting: str) -> None:
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.name)
 def test_reports_in_a_directory_of_each_node_are_roots(kind: type[KubernetesJob]) -> None:
     options = kind.from_settings(settings_for("KUBE_REPORT_TO=hostpath:/tmp")).options
-    found = kind(cluster=CLUSTER, options=options).manifest(cpu_job(), PLAN)
+    manifest = kind(cluster=CLUSTER, options=options).manifest(cpu_job(), PLAN)
     run = "train-20261121-031500"
-    assert found["metadata"]["annotations"]["gpu-profile.io/host-path"] == f"/tmp/{run}"
+    assert manifest["metadata"]["annotations"]["gpu-profile.io/host-path"] == f"/tmp/{run}"
     source = {"hostPath": {"path": f"/tmp/{run}", "type": "DirectoryOrCreate"}}
-    workers = [pod for pod in pod_specs(found) if "reports" in json.dumps(pod.get("volumes"))]
+    workers = [pod for pod in pod_specs(manifest) if "reports" in json.dumps(pod.get("volumes"))]
     for pod in workers:
         assert pod["securityContext"]["runAsUser"] == 0
         assert {"name": "reports", **source} in pod["volumes"]
@@ -273,19 +273,19 @@ def test_sampling_asks_for_the_capability_on_workers_alone() -> None:
         "allowPrivilegeEscalation": False,
         "capabilities": {"drop": ["ALL"]},
     }
-    asked = MpiJobLauncher.from_settings(settings_for("KUBE_RUN_AS_USER=7"))
-    assert pod_specs(asked.manifest(cpu_job(), plan))[1]["securityContext"]["runAsUser"] == 7
+    theirs = MpiJobLauncher.from_settings(settings_for("KUBE_RUN_AS_USER=7"))
+    assert pod_specs(theirs.manifest(cpu_job(), plan))[1]["securityContext"]["runAsUser"] == 7
 
 
 def test_one_node_needs_no_worker() -> None:
     one = job(resources=Resources(nodes=1, gpus_per_node=1, tasks_per_node=1))
-    found = submitted(PyTorchJobLauncher, PLAIN, one)
-    assert list(found["spec"]["pytorchReplicaSpecs"]) == ["Master"]
+    manifest = submitted(PyTorchJobLauncher, PLAIN, one)
+    assert list(manifest["spec"]["pytorchReplicaSpecs"]) == ["Master"]
 
 
 def test_a_plain_command_is_one_process_a_node() -> None:
-    found = submitted(TrainJobLauncher, PLAIN, cpu_job(ddp=False))
-    assert not [word for word in found["spec"]["trainer"]["args"] if "--processes" in word]
+    manifest = submitted(TrainJobLauncher, PLAIN, cpu_job(ddp=False))
+    assert not [word for word in manifest["spec"]["trainer"]["args"] if "--processes" in word]
 
 
 def test_an_image_of_the_nodes_is_not_pulled() -> None:

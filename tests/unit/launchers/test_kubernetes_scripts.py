@@ -17,10 +17,10 @@ from gpu_profile.launchers.kubernetes.reports import copy_reports
 
 
 def script(kind: str, *path: Any) -> str:
-    found: Any = manifests.load_manifest(f"{kind}.yaml")["spec"]
+    part: Any = manifests.load_manifest(f"{kind}.yaml")["spec"]
     for key in path:
-        found = found[key]
-    shell, option, text = found["command"]
+        part = part[key]
+    shell, option, text = part["command"]
     assert (shell, option) == ("/bin/bash", "-c")
     return str(text)
 

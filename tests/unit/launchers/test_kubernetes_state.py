@@ -35,23 +35,23 @@ LATE = Result(returncode=0, stdout="2026-11-21T03:11:00Z\n")
 
 
 def status(*answers: Result) -> JobStatus:
-    found, _ = driven(MPI.status("team/train-1"), *answers)
-    assert isinstance(found, JobStatus)
-    return found
+    job_status, _ = driven(MPI.status("team/train-1"), *answers)
+    assert isinstance(job_status, JobStatus)
+    return job_status
 
 
 def test_success_is_the_operators_word() -> None:
-    found = status(answer(mpijob("Running", "Succeeded")), items(*WORKERS))
-    assert found == JobStatus(state=JobState.SUCCEEDED, exit_code=0)
+    job_status = status(answer(mpijob("Running", "Succeeded")), items(*WORKERS))
+    assert job_status == JobStatus(state=JobState.SUCCEEDED, exit_code=0)
 
 
 def test_failure_says_the_launchers_last_line_and_code() -> None:
     said = "noise\ngpu-profile: train-1-worker-1 did not answer by ssh in 600 s: no route"
     pods = (ended("train-1-launcher-x", 7, said), *WORKERS)
-    found = status(answer(mpijob("Failed")), items(*pods))
-    assert (found.state, found.exit_code) == (JobState.FAILED, 7)
-    assert "did not answer by ssh in 600 s: no route" in found.reason
-    assert "noise" not in found.reason
+    job_status = status(answer(mpijob("Failed")), items(*pods))
+    assert (job_status.state, job_status.exit_code) == (JobState.FAILED, 7)
+    assert "did not answer by ssh in 600 s: no route" in job_status.reason
+    assert "noise" not in job_status.reason
 
 
 def test_workers_that_were_deleted_are_named_and_no_control_character() -> None:
@@ -60,9 +60,9 @@ def test_workers_that_were_deleted_are_named_and_no_control_character() -> None:
     launcher["metadata"]["creationTimestamp"] = "2026-11-21T03:00:05Z"
     anew = pod("train-1-worker-1", "Pending")
     anew["metadata"]["creationTimestamp"] = "2026-11-21T03:00:09Z"
-    found = status(answer(mpijob("Failed")), items(launcher, anew))
+    job_status = status(answer(mpijob("Failed")), items(launcher, anew))
     names = "train-1-worker-0, train-1-worker-1 went away while the job ran: train-1-launcher-x: "
-    assert found.reason == f"{names}exit code 1: Error: lost a daemon"
+    assert job_status.reason == f"{names}exit code 1: Error: lost a daemon"
     alone = status(answer(mpijob("Failed")), items(ended("train-1-launcher-x", 1, "\x00")))
     assert "\x00" not in alone.reason
 
@@ -76,53 +76,53 @@ def test_running_needs_the_launcher_too() -> None:
 def test_pending_says_what_is_missing() -> None:
     missing = "0/2 nodes are available: 2 Insufficient nvidia.com/gpu."
     pods = (unscheduled("train-1-worker-0", missing), pod("train-1-worker-1"))
-    found = status(answer(mpijob()), items(*pods), items(), NOW)
-    assert found.state is JobState.PENDING
-    assert "2 Insufficient nvidia.com/gpu" in found.reason
+    job_status = status(answer(mpijob()), items(*pods), items(), NOW)
+    assert job_status.state is JobState.PENDING
+    assert "2 Insufficient nvidia.com/gpu" in job_status.reason
 
 
 @pytest.mark.parametrize(("clock", "state"), [(NOW, JobState.PENDING), (LATE, JobState.FAILED)])
 def test_a_master_that_waits_for_a_worker_without_a_node(clock: Result, state: JobState) -> None:
     pods = (pod("train-1-master-0"), unscheduled("train-1-worker-0", "Insufficient nvidia.com/gpu"))
     answers = (answer(mpijob("Running")), items(*pods), items(), clock)
-    found, _ = driven(TORCH.status("team/train-1"), *answers)
-    assert found.state is state
-    assert "train-1-worker-0: Unschedulable: Insufficient nvidia.com/gpu" in found.reason
+    job_status, _ = driven(TORCH.status("team/train-1"), *answers)
+    assert job_status.state is state
+    assert "train-1-worker-0: Unschedulable: Insufficient nvidia.com/gpu" in job_status.reason
 
 
 def test_a_wait_is_bounded_and_its_end_says_why() -> None:
     pods = (unscheduled("train-1-worker-0", "0/2 nodes are available"),)
-    found = status(answer(mpijob()), items(*pods), items(), LATE)
-    assert found.state is JobState.FAILED
-    assert found.reason.startswith("not running after 600 s: train-1-worker-0: Unschedulable")
+    job_status = status(answer(mpijob()), items(*pods), items(), LATE)
+    assert job_status.state is JobState.FAILED
+    assert job_status.reason.startswith("not running after 600 s: train-1-worker-0: Unschedulable")
 
 
 def test_a_missing_image_is_no_wait_at_all() -> None:
     pods = (waiting("train-1-worker-0", "ImagePullBackOff", "no such image: nope"),)
-    found = status(answer(mpijob()), items(*pods), items())
-    assert found.state is JobState.FAILED
-    assert "no such image: nope" in found.reason
+    job_status = status(answer(mpijob()), items(*pods), items())
+    assert job_status.state is JobState.FAILED
+    assert "no such image: nope" in job_status.reason
 
 
 def test_pods_that_were_never_made_are_explained_by_events() -> None:
     quota = warning("train-1", 'pods "train-1-worker-0" is forbidden: exceeded quota: small')
     other = warning("train-10-worker-0", "none of ours")
-    found = status(answer(mpijob()), items(), items(quota, other), NOW)
-    assert found.state is JobState.PENDING
-    assert "exceeded quota: small" in found.reason
+    job_status = status(answer(mpijob()), items(), items(quota, other), NOW)
+    assert job_status.state is JobState.PENDING
+    assert "exceeded quota: small" in job_status.reason
 
 
 def test_podsecurity_ends_the_wait() -> None:
     refused_pod = warning("train-1", 'pods "x" is forbidden: violates PodSecurity "restricted"')
-    found = status(answer(mpijob()), items(), items(refused_pod))
-    assert found.state is JobState.FAILED
+    job_status = status(answer(mpijob()), items(), items(refused_pod))
+    assert job_status.state is JobState.FAILED
 
 
 def test_events_that_may_not_be_read_are_done_without() -> None:
     denied = refused("Error from server (Forbidden): events is forbidden: User x cannot list")
-    found = status(answer(mpijob()), items(), denied, NOW)
-    assert found.state is JobState.PENDING
-    assert found.reason.startswith("no operator has made its pods yet; `invoke doctor")
+    job_status = status(answer(mpijob()), items(), denied, NOW)
+    assert job_status.state is JobState.PENDING
+    assert job_status.reason.startswith("no operator has made its pods yet; `invoke doctor")
 
 
 def test_suspended_waits_in_a_queue_unless_we_did_it() -> None:
@@ -133,15 +133,15 @@ def test_suspended_waits_in_a_queue_unless_we_did_it() -> None:
 
 def test_an_evicted_worker_is_named() -> None:
     gone = pod("train-1-worker-1", "Failed", reason="Evicted", message="disk pressure")
-    found = status(answer(mpijob("Failed")), items(LAUNCHER, gone))
-    assert "train-1-worker-1: Evicted: disk pressure" in found.reason
+    job_status = status(answer(mpijob("Failed")), items(LAUNCHER, gone))
+    assert "train-1-worker-1: Evicted: disk pressure" in job_status.reason
 
 
 def test_a_cluster_that_is_away_is_waited_for() -> None:
     away = refused("The connection to the server 10.0.0.1:6443 was refused")
     slept = Result(returncode=0)
-    found = status(away, slept, away, slept, answer(mpijob("Succeeded")), items())
-    assert found.state is JobState.SUCCEEDED
+    job_status = status(away, slept, away, slept, answer(mpijob("Succeeded")), items())
+    assert job_status.state is JobState.SUCCEEDED
 
 
 def test_a_cluster_that_stays_away_is_an_error_with_exit_3() -> None:
@@ -162,9 +162,9 @@ def conditioned(name: str, **statuses: str) -> dict[str, Any]:
 
 def test_a_node_that_fell_silent_is_named_while_the_run_goes_on() -> None:
     silent = conditioned("train-1-worker-1", ContainersReady="True", Ready="False")
-    found = status(answer(mpijob("Running")), items(LAUNCHER, silent))
-    assert found.state is JobState.RUNNING
-    assert found.reason == "train-1-worker-1: node-1 does not answer"
+    job_status = status(answer(mpijob("Running")), items(LAUNCHER, silent))
+    assert job_status.state is JobState.RUNNING
+    assert job_status.reason == "train-1-worker-1: node-1 does not answer"
 
 
 @pytest.mark.parametrize(
@@ -173,18 +173,20 @@ def test_a_node_that_fell_silent_is_named_while_the_run_goes_on() -> None:
 def test_a_pod_that_never_says_it_ended_ends_the_wait(clock: Result, state: JobState) -> None:
     taken = pod("train-1-worker-1")
     taken["metadata"]["deletionTimestamp"] = "2026-11-21T03:02:00Z"
-    found = status(answer(mpijob("Running")), items(LAUNCHER, taken), clock)
-    assert found.state is state
-    assert ("train-1-worker-1 was deleted, and node-1 does not" in found.reason) == (clock is LATE)
+    job_status = status(answer(mpijob("Running")), items(LAUNCHER, taken), clock)
+    assert job_status.state is state
+    assert ("train-1-worker-1 was deleted, and node-1 does not" in job_status.reason) == (
+        clock is LATE
+    )
 
 
 def test_an_elastic_job_without_a_master_is_led_by_its_first_worker() -> None:
     job = mpijob("Failed")
     job["spec"] = {"pytorchReplicaSpecs": {"Worker": {"replicas": 2}}}
     workers = (ended("train-1-worker-0", 9), ended("train-1-worker-1", 0))
-    found, _ = driven(TORCH.status("team/train-1"), answer(job), items(*workers))
-    assert (found.state, found.exit_code) == (JobState.FAILED, 9)
-    assert "is gone" not in found.reason
+    job_status, _ = driven(TORCH.status("team/train-1"), answer(job), items(*workers))
+    assert (job_status.state, job_status.exit_code) == (JobState.FAILED, 9)
+    assert "is gone" not in job_status.reason
 
 
 def held(*codes: int) -> JobStatus:
@@ -196,9 +198,9 @@ def held(*codes: int) -> JobStatus:
         items(*pods),
         Result(returncode=0, stdout="\n".join(lines)),
     ]
-    found, _ = driven(TORCH.status("team/train-1"), *answers)
-    assert isinstance(found, JobStatus)
-    return found
+    job_status, _ = driven(TORCH.status("team/train-1"), *answers)
+    assert isinstance(job_status, JobStatus)
+    return job_status
 
 
 def test_held_pods_end_the_job_once_all_have_ended() -> None:
@@ -223,12 +225,12 @@ def test_a_program_that_has_ended_beside_a_sidecar_ends_the_job() -> None:
     beside["metadata"]["annotations"] = {"kubectl.kubernetes.io/default-container": "pytorch"}
     job = {"metadata": {"name": "train-1"}, "spec": {}, "status": {}}
     silent = Result(returncode=0)
-    found, _ = driven(TORCH.status("team/train-1"), answer(job), items(beside), silent)
-    assert found.state is JobState.RUNNING  # it is started again
+    job_status, _ = driven(TORCH.status("team/train-1"), answer(job), items(beside), silent)
+    assert job_status.state is JobState.RUNNING  # it is started again
     beside["spec"]["restartPolicy"] = "Never"
-    found, _ = driven(TORCH.status("team/train-1"), answer(job), items(beside), silent)
-    assert (found.state, found.exit_code) == (JobState.FAILED, 137)
-    assert found.reason == "train-1-master-0: exit code 137: OOMKilled"
+    job_status, _ = driven(TORCH.status("team/train-1"), answer(job), items(beside), silent)
+    assert (job_status.state, job_status.exit_code) == (JobState.FAILED, 137)
+    assert job_status.reason == "train-1-master-0: exit code 137: OOMKilled"
 
 
 def test_a_program_that_succeeded_and_was_not_fetched_in_time_stays_a_success() -> None:
@@ -238,5 +240,5 @@ def test_a_program_that_succeeded_and_was_not_fetched_in_time_stays_a_success() 
     beside["spec"]["restartPolicy"] = "Never"
     line = "gpu-profile: train-1-master-0 ended with 0; its reports are in /wd/x"
     answers = answer(mpijob("Running")), items(beside), Result(returncode=0, stdout=line)
-    found, _ = driven(TORCH.status("team/train-1"), *answers)
-    assert found == JobStatus(state=JobState.SUCCEEDED, exit_code=0)
+    job_status, _ = driven(TORCH.status("team/train-1"), *answers)
+    assert job_status == JobStatus(state=JobState.SUCCEEDED, exit_code=0)

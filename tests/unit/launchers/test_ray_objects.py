@@ -30,9 +30,9 @@ def rayjob(word: str, **status: Any) -> Result:
 )
 def test_its_one_word_is_its_state_while_its_pods_run(word: str, state: JobState) -> None:
     job, logs = rayjob(word, message="no worker came"), [OK] * (word == "Running")
-    found, _ = driven(LAUNCHER.status("team/tune"), job, items(*PODS), *logs)
-    assert found.state is state
-    assert ("no worker came" in found.reason) == (word == "Failed")
+    status, _ = driven(LAUNCHER.status("team/tune"), job, items(*PODS), *logs)
+    assert status.state is state
+    assert ("no worker came" in status.reason) == (word == "Failed")
 
 
 def test_what_its_pods_record_ends_before_they_are_read() -> None:
@@ -41,8 +41,8 @@ def test_what_its_pods_record_ends_before_they_are_read() -> None:
     nothing = Result(returncode=96)
     read = (rayjob("Complete"), items(*PODS), nothing, nothing, OK, OK)
     _, commands = driven(steps, *ended, *read)
-    asked = [" ".join(command.argv) for command in commands]
-    stops = [n for n, words in enumerate(asked) if ".stopped." in words]
-    lists = [n for n, words in enumerate(asked) if "cksum -- *.nsys-rep" in words]
+    scripts = [" ".join(command.argv) for command in commands]
+    stops = [n for n, words in enumerate(scripts) if ".stopped." in words]
+    lists = [n for n, words in enumerate(scripts) if "cksum -- *.nsys-rep" in words]
     assert len(stops) == len(lists) == len(PODS)
     assert max(stops) < min(lists)

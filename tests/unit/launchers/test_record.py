@@ -200,8 +200,8 @@ def test_a_window_of_steps_takes_marks_in_each_rank(pods: Path) -> None:
     with pytest.raises(SettingsError, match=r"rank0\.web-b: no step of it is marked\. Use --sec"):
         record_in_pods("web-a", "web-b", steps=10)
     record_in_pods("web-a", steps=10)
-    asked = (pods / "web-a" / "asked").read_text()
-    assert "--seconds=5 --steps=10 --names=rank0.web-a" in asked
+    requests = (pods / "web-a" / "asked").read_text()
+    assert "--seconds=5 --steps=10 --names=rank0.web-a" in requests
 
 
 def test_a_schedule_is_made_in_each_pod_and_ended_there(pods: Path) -> None:
@@ -213,9 +213,9 @@ def test_a_schedule_is_made_in_each_pod_and_ended_there(pods: Path) -> None:
     assert record_in_pods("web-a", "web-b", schedule=Schedule(every_s=0, keep=0)).number == 2
     what = "--number=3 --start=102.500 --seconds=5 --every=600 --keep=48"
     for folder in pods.iterdir():
-        asked = (folder / "asked").read_text().splitlines()
-        assert asked[1].startswith(f"schedule /wd/train-1 {what} --names=rank0.web-a,")
-        assert asked[2:] == ["schedule /wd/train-1 --every=0"]
+        requests = (folder / "asked").read_text().splitlines()
+        assert requests[1].startswith(f"schedule /wd/train-1 {what} --names=rank0.web-a,")
+        assert requests[2:] == ["schedule /wd/train-1 --every=0"]
     asked_here = Result(returncode=0, stdout='{"window": 3}\n')
     request = replace(REQUEST, schedule=again)
     window, commands = drive(

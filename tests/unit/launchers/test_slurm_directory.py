@@ -74,8 +74,8 @@ def test_one_that_somebody_made_before_is_refused(tmp_path: Path) -> None:
 def test_a_run_of_an_older_version_is_found(tmp_path: Path, older: Path) -> None:
     slurm = launcher(tmp_path)
     assert run(slurm.logs("7", follow=False)).stdout == "its words\n"
-    found = run(next(slurm.fetch("7", tmp_path)))
-    assert found.stdout == f"{older}\n"
+    result = run(next(slurm.fetch("7", tmp_path)))
+    assert result.stdout == f"{older}\n"
     assert run(next(slurm.cleanup("7"))).returncode == 0
     assert not older.exists()
     assert not os.path.lexists(tmp_path / ".gpu-profile-slurm" / "7")

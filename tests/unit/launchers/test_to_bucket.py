@@ -44,8 +44,8 @@ def test_a_large_report_is_signed_in_batches_and_completed_in_order() -> None:
     problems, commands = send(150 * PART_BYTES - 7, *answers)
     assert problems == {}
     assert all("Sig" not in " ".join(command.argv) for command in commands)
-    asked = json.loads(commands[2].stdin)
-    assert asked == {"numbers": list(second), "several": True, "upload": "u1"}
+    request = json.loads(commands[2].stdin)
+    assert request == {"numbers": list(second), "several": True, "upload": "u1"}
     parts = json.loads(commands[3].stdin)["parts"]
     last = {"file": NAME, "offset": 149 * PART_BYTES, "size": PART_BYTES - 7}
     assert parts[-1] == {**last, "url": "https://x/150?Sig"}

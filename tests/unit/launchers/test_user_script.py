@@ -60,7 +60,7 @@ def test_an_image_of_the_settings_is_none_of_the_scripts() -> None:
     assert launcher.images is ImageFrom.SETTINGS
     launcher = launcher.with_script(header("-N 2"))
     assert launcher.images is ImageFrom.NOWHERE
-    assert all("nvcr.io" not in str(asked.argv) for asked in process.plan(launcher.probe(JOB)))
+    assert all("nvcr.io" not in str(command.argv) for command in process.plan(launcher.probe(JOB)))
 
 
 def test_only_lines_before_the_first_command_are_slurms() -> None:
@@ -88,7 +88,7 @@ def test_a_script_that_cannot_be_profiled_is_one_line(case: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("asked", "trap"),
+    ("line", "trap"),
     [
         ("--signal=B:SIGUSR1@300", "trap 'signalled=1; kill -s USR1 \"$step\"' USR1"),
         ("--signal=B:10", "trap 'signalled=1; kill -s 10 \"$step\"' 10"),
@@ -96,10 +96,10 @@ def test_a_script_that_cannot_be_profiled_is_one_line(case: str) -> None:
         ("--time=30", "trap 'finish \"time limit\"' USR1"),
     ],
 )
-def test_a_signal_that_the_script_asked_for_reaches_it(asked: str, trap: str) -> None:
-    text = UserScript(script=header(asked)).render(JOB, PLAN, "/fsx/runs/train-1")
+def test_a_signal_that_the_script_asked_for_reaches_it(line: str, trap: str) -> None:
+    text = UserScript(script=header(line)).render(JOB, PLAN, "/fsx/runs/train-1")
     assert f"\n{trap}\n" in text
-    assert ("--signal=B:USR1@120" in text) == (asked == "--time=30")
+    assert ("--signal=B:USR1@120" in text) == (line == "--time=30")
 
 
 def test_the_signal_of_stop_is_not_the_scripts() -> None:

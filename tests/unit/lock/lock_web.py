@@ -107,6 +107,6 @@ def load(**values: str) -> Settings:
     return settings.load_settings(Path("/nonexistent/.env"), {}, words)
 
 
-def resolve(asked: Settings, decided: Settings | None = None, **tools: Any) -> Lock:
+def resolve(settings: Settings, decided: Settings | None = None, **tools: Any) -> Lock:
     changed = dataclasses.replace(TOOLS, **tools)
-    return file.resolve_lock(asked, decided or asked, changed, lambda _: DIGEST)
+    return file.resolve_lock(settings, decided or settings, changed, lambda _: DIGEST)

@@ -51,16 +51,16 @@ def test_lock(on: tuple[bool, ...], golden: Callable[[str, str], None]) -> None:
 @pytest.mark.parametrize("on", WORKING, ids=name_of)
 def test_locked_build(on: tuple[bool, ...]) -> None:
     """The Dockerfile is of the pins, all of them, and nothing in it is left to chance."""
-    asked = settings_of(on)
-    found = resolve(asked)
-    applied = file.apply_lock(asked, found)
+    settings = settings_of(on)
+    lock = resolve(settings)
+    applied = file.apply_lock(settings, lock)
     file.refuse_unlocked(applied)
     text = dockerfile.render_dockerfile(applied)
-    for part in found.values():
+    for part in lock.values():
         for key, value in part.pinned.items():
             assert value in text, f"{key} is not in the Dockerfile"
     assert text == dockerfile.render_dockerfile(
-        file.apply_lock(asked, file.parse_lock(file.render_lock(found)))
+        file.apply_lock(settings, file.parse_lock(file.render_lock(lock)))
     )
 
 

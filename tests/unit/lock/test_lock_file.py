@@ -12,9 +12,9 @@ from tests.unit.lock.lock_web import BASE, DIGEST, load, resolve
 
 
 def test_text_is_sorted_and_reads_back() -> None:
-    found = resolve(load(INSTALL_EFA="true"))
-    text = file.render_lock(found)
-    assert file.parse_lock(text) == found
+    lock = resolve(load(INSTALL_EFA="true"))
+    text = file.render_lock(lock)
+    assert file.parse_lock(text) == lock
     assert file.render_lock(file.parse_lock(text)) == text
     sections = [line for line in text.splitlines() if line.startswith("[")]
     assert sections == sorted(sections)
@@ -23,25 +23,25 @@ def test_text_is_sorted_and_reads_back() -> None:
 
 
 def test_applied_in_place_of_what_was_asked() -> None:
-    asked = load(NSYS_VERSION="latest")
-    applied = file.apply_lock(asked, resolve(asked))
+    settings = load(NSYS_VERSION="latest")
+    applied = file.apply_lock(settings, resolve(settings))
     assert applied.base_image == f"{BASE}@{DIGEST}"
     assert applied.component["NSYS_VERSION"] == "2026.10.1"
     file.refuse_unlocked(applied)
-    assert file.apply_lock(asked, {}) == asked
+    assert file.apply_lock(settings, {}) == settings
 
 
 def test_decisions_are_pinned_too() -> None:
-    asked = load(BASE_IMAGE="auto", INSTALL_TORCH="auto", NSYS_SOURCE="auto")
-    made = {**asked.component, "INSTALL_TORCH": "cpu", "NSYS_SOURCE": "debian"}
+    settings = load(BASE_IMAGE="auto", INSTALL_TORCH="auto", NSYS_SOURCE="auto")
+    made = {**settings.component, "INSTALL_TORCH": "cpu", "NSYS_SOURCE": "debian"}
     base = "gpu-profile-base:0123456789ab"
-    decided = dataclasses.replace(asked, base_image=base, component=made)
-    found = resolve(asked, decided)
-    assert found["base"] == LockPart(
+    decided = dataclasses.replace(settings, base_image=base, component=made)
+    lock = resolve(settings, decided)
+    assert lock["base"] == LockPart(
         {"BASE_IMAGE": "auto", "ARCHITECTURE": "amd64"}, {"BASE_IMAGE": "embedded"}
     )
-    assert found["nsys"].pinned == {"NSYS_SOURCE": "debian"}
-    applied = file.apply_lock(asked, found)
+    assert lock["nsys"].pinned == {"NSYS_SOURCE": "debian"}
+    applied = file.apply_lock(settings, lock)
     assert (applied.base_image, applied.component["INSTALL_TORCH"]) == ("embedded", "cpu")
 
 
@@ -55,27 +55,27 @@ def test_decisions_are_pinned_too() -> None:
     ],
 )
 def test_drift(change: dict[str, str], line: str) -> None:
-    found = resolve(load())
-    file.check_lock(load(), found)
+    lock = resolve(load())
+    file.check_lock(load(), lock)
     with pytest.raises(GateError) as caught:
-        file.check_lock(load(**change), found)
+        file.check_lock(load(**change), lock)
     assert line in str(caught.value)
     assert caught.value.exit_code == 8
     with pytest.raises(GateError, match=r"gpu-profile\.lock is not of these settings"):
-        file.apply_lock(load(**change), found)
+        file.apply_lock(load(**change), lock)
 
 
 def test_a_lock_is_of_one_architecture() -> None:
-    found = resolve(load())
-    assert file.apply_lock(load(), found, "amd64") == file.apply_lock(load(), found)
+    lock = resolve(load())
+    assert file.apply_lock(load(), lock, "amd64") == file.apply_lock(load(), lock)
     with pytest.raises(GateError, match="the machine is arm64, was amd64"):
-        file.apply_lock(load(), found, "arm64")
+        file.apply_lock(load(), lock, "arm64")
 
 
 def test_less_is_no_drift() -> None:
-    found = resolve(load(INSTALL_EFA="true"))
-    file.check_lock(load(), found)
-    assert file.apply_lock(load(), found).component["INSTALL_EFA"] is False
+    lock = resolve(load(INSTALL_EFA="true"))
+    file.check_lock(load(), lock)
+    assert file.apply_lock(load(), lock).component["INSTALL_EFA"] is False
 
 
 def test_no_lock(tmp_path: Path) -> None:
@@ -119,10 +119,12 @@ def test_damaged_locks(text: str) -> None:
 
 def test_a_password_of_a_url_stays_out_of_the_lock_and_reaches_the_build() -> None:
     plain = load()
-    asked = load(NSYS_URL=str(plain.component["NSYS_URL"]).replace("://", "://me:hunter2@"))
+    settings = load(NSYS_URL=str(plain.component["NSYS_URL"]).replace("://", "://me:hunter2@"))
     written = resolve(plain)
     text = file.render_lock(written)
-    assert file.list_drift(asked, written) == ()
-    assert file.apply_lock(asked, written).component["NSYS_URL"] == asked.component["NSYS_URL"]
-    assert file.render_lock(resolve(asked, plain)) == text
-    assert "hunter2" not in file.render_lock(resolve(asked, plain))
+    assert file.list_drift(settings, written) == ()
+    assert (
+        file.apply_lock(settings, written).component["NSYS_URL"] == settings.component["NSYS_URL"]
+    )
+    assert file.render_lock(resolve(settings, plain)) == text
+    assert "hunter2" not in file.render_lock(resolve(settings, plain))

@@ -12,36 +12,36 @@ from tests.unit.lock.lock_web import BASE, DIGEST, load, resolve
 
 
 def test_everything_is_pinned() -> None:
-    found = resolve(load(NSYS_VERSION="latest", INSTALL_EFA="true", EFA_VERSION="latest"))
-    assert found["base"].pinned == {"BASE_IMAGE": f"{BASE}@{DIGEST}"}
-    nsys = found["nsys"].pinned
+    lock = resolve(load(NSYS_VERSION="latest", INSTALL_EFA="true", EFA_VERSION="latest"))
+    assert lock["base"].pinned == {"BASE_IMAGE": f"{BASE}@{DIGEST}"}
+    nsys = lock["nsys"].pinned
     assert (nsys["NSYS_VERSION"], nsys["NSYS_SHA256"]) == (
         "2026.10.1",
         sha256(b"a key").hexdigest(),
     )
-    efa = found["efa"].pinned
+    efa = lock["efa"].pinned
     archive = sha256(b"the archive").hexdigest()
     assert (efa["EFA_VERSION"], efa["EFA_SHA256"]) == ("1.51.0", archive)
-    assert found["torch"].pinned["TORCH_VERSION"] == "2.9.1"
+    assert lock["torch"].pinned["TORCH_VERSION"] == "2.9.1"
 
 
 @pytest.mark.parametrize(
-    ("asked", "version", "commit"),
+    ("revision", "version", "commit"),
     [("v2.19.6", "v2.19.6", "a"), ("2.19.6", "2.19.6", "a"), ("latest", "v2.20.0", "b")],
 )
-def test_a_repository_is_pinned_by_commit(asked: str, version: str, commit: str) -> None:
+def test_a_repository_is_pinned_by_commit(revision: str, version: str, commit: str) -> None:
     values = {"INSTALL_TESTS": "true", "NCCL_SOURCE": "source", "NCCL_URL": "https://git.test/nccl"}
-    found = resolve(
+    lock = resolve(
         load(
             **values,
             NCCL_TESTS_URL="https://git.test/tests",
-            NCCL_TESTS_VERSION=asked,
+            NCCL_TESTS_VERSION=revision,
             NCCL_TESTS_COMMIT="",
         )
     )
-    assert found["nccl-tests"].pinned["NCCL_TESTS_VERSION"] == version
-    assert found["nccl-tests"].pinned["NCCL_TESTS_COMMIT"] == commit * 40
-    assert found["nccl"].pinned["NCCL_COMMIT"] == "c" * 40
+    assert lock["nccl-tests"].pinned["NCCL_TESTS_VERSION"] == version
+    assert lock["nccl-tests"].pinned["NCCL_TESTS_COMMIT"] == commit * 40
+    assert lock["nccl"].pinned["NCCL_COMMIT"] == "c" * 40
 
 
 def test_a_tag_that_moved_is_refused() -> None:
@@ -51,7 +51,7 @@ def test_a_tag_that_moved_is_refused() -> None:
 
 
 def test_a_checksum_by_default_is_of_the_default_version() -> None:
-    found = resolve(
+    lock = resolve(
         load(
             INSTALL_TESTS="true",
             NCCL_SOURCE="base",
@@ -59,13 +59,13 @@ def test_a_checksum_by_default_is_of_the_default_version() -> None:
             NCCL_TESTS_VERSION="v2.20.0",
         )
     )
-    assert found["nccl-tests"].pinned["NCCL_TESTS_COMMIT"] == "b" * 40
+    assert lock["nccl-tests"].pinned["NCCL_TESTS_COMMIT"] == "b" * 40
 
 
 def test_archives_and_checkouts(tmp_path: Path) -> None:
     values = {"INSTALL_TESTS": "true", "NCCL_SOURCE": "base"}
-    found = resolve(load(**values, NCCL_TESTS_URL="https://git.test/tests.tar.gz"))
-    assert found["nccl-tests"].pinned["NCCL_TESTS_SHA256"] == sha256(b"sources").hexdigest()
+    lock = resolve(load(**values, NCCL_TESTS_URL="https://git.test/tests.tar.gz"))
+    assert lock["nccl-tests"].pinned["NCCL_TESTS_SHA256"] == sha256(b"sources").hexdigest()
     checkout = load(**values, NCCL_TESTS_URL=str(tmp_path), NCCL_TESTS_COMMIT="")
     assert "NCCL_TESTS_COMMIT" not in resolve(checkout)["nccl-tests"].pinned
     others = {"NSYS_SOURCE": "base", "INSTALL_TORCH": "base"}

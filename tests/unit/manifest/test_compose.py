@@ -59,12 +59,12 @@ def test_what_a_service_asks_for() -> None:
         devices = [{"driver": "nvidia", **device}]
         return service(deploy={"resources": {"reservations": {"devices": devices}}})
 
-    asked = (
+    services = (
         *(service(), reserve(count=2, capabilities=["gpu"]), reserve(capabilities=["tpu"])),
         *(reserve(device_ids=["0", "3"], capabilities=["gpu"]), service(runtime="nvidia")),
         reserve(count=-1, capabilities=["gpu"]),
     )
-    assert [each.count_gpus() for each in asked] == [0, 2, 0, 2, None, None]
+    assert [each.count_gpus() for each in services] == [0, 2, 0, 2, None, None]
     assert service(command=["torchrun", "--nproc_per_node=4", "a"]).count_ranks() == 4
     assert service(entrypoint=["torchrun", "--nproc_per_node=4", "a"]).count_ranks() == 4
     sampling = NsysPlan(options=(), needs_privileges=True)

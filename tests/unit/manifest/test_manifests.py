@@ -121,8 +121,8 @@ def test_what_a_pod_needs_is_applied_before_a_pod_asks_its_image() -> None:
     assert "Service\n" not in applied.stdin
     created = steps.send(Result(returncode=0))
     assert created.argv[1] == "create"
-    (asked,) = load_yaml(created.stdin)["spec"]["containers"]
-    assert asked["securityContext"] == {"runAsUser": 7}  # PodSecurity wants it of that pod, too
+    (container,) = load_yaml(created.stdin)["spec"]["containers"]
+    assert container["securityContext"] == {"runAsUser": 7}  # PodSecurity wants it of that pod, too
 
 
 def test_what_the_cluster_has_added_is_left_out_of_what_is_made() -> None:

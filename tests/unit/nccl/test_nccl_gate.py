@@ -150,12 +150,12 @@ def test_json_from_2_17_3_on(version: str, known: bool) -> None:
 
 
 def test_one_process_on_one_node_and_one_a_gpu_over_several() -> None:
-    asked = Suite(collectives=("all_reduce", "alltoall"), efa=True)
-    here = make_jobs(asked, name="n", image=None, resources=Resources(gpus_per_node=4))
+    suite = Suite(collectives=("all_reduce", "alltoall"), efa=True)
+    here = make_jobs(suite, name="n", image=None, resources=Resources(gpus_per_node=4))
     assert [job.name for job in here] == ["n-all-reduce", "n-alltoall"]
     assert here[0].command[7:9] == ("-g", "4")
     wide = Resources(nodes=2, gpus_per_node=8, tasks_per_node=8)
-    there = make_jobs(asked, name="n", image=None, resources=wide)
+    there = make_jobs(suite, name="n", image=None, resources=wide)
     assert there[0].command[7:9] == ("-g", "1")
     written = with_json(there[0], "all_reduce", "/wd/n")
     assert written.command[-2:] == ("-J", "/wd/n/all_reduce.nccl.json")
@@ -165,10 +165,10 @@ def test_one_process_on_one_node_and_one_a_gpu_over_several() -> None:
 
 def test_results_come_from_the_table_where_there_is_no_json(tmp_path: Path) -> None:
     (tmp_path / "output.log").write_text(RECORDED.read_text())
-    found = read_results(tmp_path, "all_reduce")
-    judge_measurements([found], Suite(min_busbw=300.0, at=2**29))
+    results = read_results(tmp_path, "all_reduce")
+    judge_measurements([results], Suite(min_busbw=300.0, at=2**29))
     with pytest.raises(GateError, match="no line 'NET/OFI"):
-        judge_measurements([found], Suite(efa=True), [RECORDED.read_text()])
+        judge_measurements([results], Suite(efa=True), [RECORDED.read_text()])
 
 
 def test_results_from_json_and_their_redaction(tmp_path: Path) -> None:

@@ -44,8 +44,8 @@ def test_recorded_numbers_are_those_of_the_table() -> None:
         out, into = row.out_of_place, row.in_place
         assert out is not None
         assert into is not None
-        found = (row.size, row.count, row.root, out.time_us, out.algbw, out.busbw, out.wrong)
-        assert found == tuple(float(word) for word in (*words[:2], *words[4:9]))
+        numbers = (row.size, row.count, row.root, out.time_us, out.algbw, out.busbw, out.wrong)
+        assert numbers == tuple(float(word) for word in (*words[:2], *words[4:9]))
         assert (into.time_us, into.algbw, into.busbw, into.wrong) == tuple(map(float, words[9:]))
 
 

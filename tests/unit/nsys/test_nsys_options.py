@@ -77,11 +77,11 @@ def test_values_as_the_versions_write_them(text: str) -> None:
 
 
 def test_an_armed_job_keeps_the_graphs_that_the_user_or_serve_asks_for() -> None:
-    asked = nsys.profile_options(ProfileSpec(record="manual", cuda_graph_trace="graph"), OLD)
+    options = nsys.profile_options(ProfileSpec(record="manual", cuda_graph_trace="graph"), OLD)
     serve = nsys.profile_options(ProfileSpec(record="manual", preset="serve"), OLD)
-    assert "--cuda-graph-trace=graph" in asked
+    assert "--cuda-graph-trace=graph" in options
     assert "--cuda-graph-trace=node:host-only" in serve
-    assert not [word for word in (*asked, *serve) if "flush-on-cudaprofilerstop" in word]
+    assert not [word for word in (*options, *serve) if "flush-on-cudaprofilerstop" in word]
 
 
 def test_a_recorded_window_leaves_the_job_running() -> None:

@@ -94,8 +94,8 @@ def expected_refs(repository: Path) -> dict[str, str]:
 def test_refs_of_a_dumb_server(served: str, tmp_path: Path, repository: Path) -> None:
     git(repository, "update-server-info")
     for url in (f"{served}/tests.git/.git", f"{served}/tests.git/.git/"):
-        found = download.git_refs(download.make_fetch(), url)
-        assert {k: v for k, v in found.items() if k != "HEAD"} == expected_refs(repository)
+        refs = download.git_refs(download.make_fetch(), url)
+        assert {k: v for k, v in refs.items() if k != "HEAD"} == expected_refs(repository)
 
 
 def test_refs_of_a_smart_server(repository: Path) -> None:
@@ -106,8 +106,8 @@ def test_refs_of_a_smart_server(repository: Path) -> None:
     path = repository / "info" / "refs?service=git-upload-pack"
     path.parent.mkdir()
     path.write_bytes(service + said)
-    found = download.git_refs(download.make_fetch(), str(repository))
-    assert {k: v for k, v in found.items() if k != "HEAD"} == expected_refs(repository)
+    refs = download.git_refs(download.make_fetch(), str(repository))
+    assert {k: v for k, v in refs.items() if k != "HEAD"} == expected_refs(repository)
 
 
 def test_a_page_that_is_no_repository(served: str, tmp_path: Path) -> None:

@@ -39,18 +39,18 @@ def test_what_torch_needs_is_locked_by_hash() -> None:
 @pytest.mark.parametrize("source", ["pypi", "source"])
 def test_nvidias_wheels_are_locked_by_hash(source: str) -> None:
     urls = {"NCCL_URL": "https://git.test/nccl", "NCCL_TESTS_URL": "https://git.test/tests.tar.gz"}
-    found = resolve(load(INSTALL_TESTS="true", NCCL_SOURCE=source, **urls))
-    nccl = set(names_of(found["nccl"].pinned["NCCL_PACKAGES"]))
+    lock = resolve(load(INSTALL_TESTS="true", NCCL_SOURCE=source, **urls))
+    nccl = set(names_of(lock["nccl"].pinned["NCCL_PACKAGES"]))
     assert "nvidia-cuda-runtime" in nccl
     assert ("nvidia-nccl-cu13" if source == "pypi" else "nvidia-cuda-nvcc") in nccl
-    assert "nvidia-cuda-nvcc" in names_of(found["nccl-tests"].pinned["NCCL_TESTS_PACKAGES"])
+    assert "nvidia-cuda-nvcc" in names_of(lock["nccl-tests"].pinned["NCCL_TESTS_PACKAGES"])
 
 
 @pytest.mark.parametrize("key", ["TORCH_PACKAGES", "NVTX_PACKAGES"])
 def test_a_build_without_hashes_is_refused(key: str) -> None:
     """As with a lock that an older gpu-profile wrote."""
-    asked = load(NVTX_VERSION="0.2.10")
-    applied = file.apply_lock(asked, resolve(asked))
+    settings = load(NVTX_VERSION="0.2.10")
+    applied = file.apply_lock(settings, resolve(settings))
     file.refuse_unlocked(applied)
     older = dataclasses.replace(applied, component={**applied.component, key: ""})
     with pytest.raises(SettingsError, match=f"torch is not locked: {key} not exact"):
@@ -129,9 +129,9 @@ def test_an_index_without_hashes_is_refused() -> None:
     ],
 )
 def test_the_images_python(base: str, answer: Result, target: Target | None) -> None:
-    found, (asked,) = driven(find_target(base, "amd64"), answer)
-    assert found == target
-    assert "--pull=never" in asked.argv
+    python, (command,) = driven(find_target(base, "amd64"), answer)
+    assert python == target
+    assert "--pull=never" in command.argv
 
 
 def test_an_unknown_python_is_said() -> None:

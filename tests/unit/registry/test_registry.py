@@ -27,9 +27,9 @@ AUTH = Auth(username="AWS", password="hidden", server=ECR)
     ],
 )
 def test_ecr_says_its_account_and_region(text: str, region: str) -> None:
-    found = address.parse_registry(text)
-    assert (found.account, found.region, found.path) == ("123456789012", region, "")
-    assert found.is_ecr
+    registry = address.parse_registry(text)
+    assert (registry.account, registry.region, registry.path) == ("123456789012", region, "")
+    assert registry.is_ecr
 
 
 @pytest.mark.parametrize(
@@ -43,14 +43,14 @@ def test_ecr_says_its_account_and_region(text: str, region: str) -> None:
     ],
 )
 def test_other_registries(text: str, host: str, path: str) -> None:
-    found = address.parse_registry(text)
-    assert (found.host, found.path, found.is_ecr) == (host, path, False)
-    assert ecr.fetch_authorization(found) is None
+    registry = address.parse_registry(text)
+    assert (registry.host, registry.path, registry.is_ecr) == (host, path, False)
+    assert ecr.fetch_authorization(registry) is None
 
 
 def test_ecr_at_another_address() -> None:
-    found = address.parse_registry("127.0.0.1:5000/team", ecr_registry=ECR)
-    assert (found.host, found.account, found.repository("x")) == (
+    registry = address.parse_registry("127.0.0.1:5000/team", ecr_registry=ECR)
+    assert (registry.host, registry.account, registry.repository("x")) == (
         "127.0.0.1:5000",
         "123456789012",
         "team/x",
@@ -97,7 +97,7 @@ def test_records(tmp_path: Path) -> None:
     digests.save_digest(path, ImageRef(name="other", tag="v2", digest="sha256:" + "b" * 64))
     assert digests.apply_digest(path, REF) == pushed
     assert list(json.loads(path.read_text())) == ["127.0.0.1:5000/gpu-profile:v1", "other:v2"]
-    assert [found.name for found in path.parent.iterdir()] == ["images.json"]
+    assert [entry.name for entry in path.parent.iterdir()] == ["images.json"]
 
 
 def test_damaged_records(tmp_path: Path) -> None:

@@ -19,11 +19,11 @@ def list_steps(folder: Path, output: list[str]) -> list[float]:
 
 def test_steps_count_where_both_runs_print_them(tmp_path: Path) -> None:
     plain, profiled = list_steps(tmp_path, PLAIN), list_steps(tmp_path, PROFILED)
-    found = baseline.compute_cost(plain, profiled, 1.0, 9.0)
+    cost = baseline.compute_cost(plain, profiled, 1.0, 9.0)
     ratio = pytest.approx(13 / 12)
     expected = {"step_ms": 12.0, "profiled_step_ms": 13.0, "ratio": ratio, "mean_ms": 12.0}
-    assert found == expected
-    assert baseline.describe_cost(found) == "the profile cost 1.083x: 12.00 -> 13.00 ms a step"
+    assert cost == expected
+    assert baseline.describe_cost(cost) == "the profile cost 1.083x: 12.00 -> 13.00 ms a step"
 
 
 def test_steps_are_those_that_the_marks_tell_for_a_program_prints_those_after_them_too(
@@ -40,17 +40,17 @@ def test_steps_are_those_that_the_marks_tell_for_a_program_prints_those_after_th
 def test_the_control_of_a_baseline_is_its_mean_after_the_start() -> None:
     """Each tenth step compiles. An evaluation that nobody recorded is in no mean."""
     plain = [900.0] * 20 + [*[10.0] * 9, 410.0] * 4
-    found = baseline.compute_cost([*plain, 9000.0], [x + 1 for x in plain], 1.0, 9.0)
-    run = RunRecord(id="a", launcher="host", command=("true",), baseline=found)
+    cost = baseline.compute_cost([*plain, 9000.0], [x + 1 for x in plain], 1.0, 9.0)
+    run = RunRecord(id="a", launcher="host", command=("true",), baseline=cost)
     assert baseline.find_plain_step(run) == baseline.PlainStep(50.0)
-    older = {name: value for name, value in found.items() if name != "mean_ms"}
+    older = {name: value for name, value in cost.items() if name != "mean_ms"}
     run = RunRecord(id="a", launcher="host", command=("true",), baseline=older)
-    assert baseline.find_plain_step(run) == baseline.PlainStep(found["step_ms"])
+    assert baseline.find_plain_step(run) == baseline.PlainStep(cost["step_ms"])
 
 
 def test_duration_counts_otherwise() -> None:
-    found = baseline.compute_cost([], [1.0, 1.0, 1.0], 2.0, 3.0)
-    assert baseline.describe_cost(found) == "the profile cost 1.500x: 2.00 -> 3.00 s in all"
+    cost = baseline.compute_cost([], [1.0, 1.0, 1.0], 2.0, 3.0)
+    assert baseline.describe_cost(cost) == "the profile cost 1.500x: 2.00 -> 3.00 s in all"
 
 
 def test_a_cost_below_one_is_noise() -> None:

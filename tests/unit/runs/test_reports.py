@@ -15,16 +15,16 @@ REPORT = Report(path=Path("/r/rank0.host.nsys-rep"), rank=0, host="host")
 def test_reports_are_found_by_rank(tmp_path: Path) -> None:
     for name in ("rank10.a.nsys-rep", "rank2.b.c.nsys-rep", "rank1.a.sqlite", "x.nsys-rep"):
         (tmp_path / name).touch()
-    found = validate.find_reports(tmp_path)
-    assert [(each.rank, each.host) for each in found] == [(2, "b.c"), (10, "a")]
-    assert found[0].sqlite.name == "rank2.b.c.sqlite"
+    reports = validate.find_reports(tmp_path)
+    assert [(each.rank, each.host) for each in reports] == [(2, "b.c"), (10, "a")]
+    assert reports[0].sqlite.name == "rank2.b.c.sqlite"
 
 
 def test_a_windows_number_is_not_the_hosts(tmp_path: Path) -> None:
     for name in ("rank0.vm.2", "rank0.vm.1", "rank1.10.0.0.7", "rank2.10.0.0.7.1"):
         (tmp_path / f"{name}.nsys-rep").touch()
-    found = validate.find_reports(tmp_path)
-    assert [(each.rank, each.host, each.window) for each in found] == [
+    reports = validate.find_reports(tmp_path)
+    assert [(each.rank, each.host, each.window) for each in reports] == [
         (0, "vm", 1),
         (0, "vm", 2),
         (1, "10.0.0.7", 0),

@@ -98,10 +98,10 @@ def test_slow_steps_are_in_the_mean_where_three_are_recorded(slow: int, control:
     recorded = (10.0,) * (60 - 10 * slow) + tenths * slow
     ms = (*recorded, *tenths * 2, 9000.0, *tenths * 18)
     times = StepTimes(recorded_steps=(0, 60), ms=ms, control=60)
-    found = times.find_control()
-    assert found is not None
-    assert found.slow_ms == 9000.0
-    assert found.ms == pytest.approx(control, rel=0.05)
+    step = times.find_control()
+    assert step is not None
+    assert step.slow_ms == 9000.0
+    assert step.ms == pytest.approx(control, rel=0.05)
 
 
 def test_few_steps_have_the_slow_ones_as_often_as_they_were_recorded(tmp_path: Path) -> None:

@@ -69,11 +69,11 @@ def test_no_page_and_tables_where_that_is_wanted(tmp_path: Path) -> None:
 
 def test_the_answer_as_json(tmp_path: Path) -> None:
     done = fetched(HOST_BOUND, tmp_path, "--format", "json")
-    found = json.loads(done.stdout)
-    assert found["start_up"]["seconds"] == pytest.approx(2.0, rel=0.05)
-    assert found["step_ms"]["count"] == 11
-    assert found["findings"][0]["kind"] == "host_bound"
-    assert found["page"].endswith("page.html")
+    document = json.loads(done.stdout)
+    assert document["start_up"]["seconds"] == pytest.approx(2.0, rel=0.05)
+    assert document["step_ms"]["count"] == 11
+    assert document["findings"][0]["kind"] == "host_bound"
+    assert document["page"].endswith("page.html")
 
 
 @pytest.mark.parametrize("training", [HOST_BOUND, WITHOUT_STEPS], ids=["steps", "no steps"])

@@ -21,7 +21,7 @@ WORDS = ("profile", "--on=pytorchjob", "--gpus=0", "--detach", "--", "sh", "-c",
 
 
 @pytest.mark.parametrize(
-    ("image", "server", "flags", "asked"),
+    ("image", "server", "flags", "count"),
     keep_first(
         2,
         [
@@ -41,7 +41,7 @@ def test_a_second_profile_asks_a_pod_only_for_what_may_differ(
     image: str,
     server: str,
     flags: tuple[str, ...],
-    asked: int,
+    count: int,
 ) -> None:
     calls = fake_tool("kubectl", KUBECTL)
     reporting_here(tmp_path)
@@ -51,7 +51,7 @@ def test_a_second_profile_asks_a_pod_only_for_what_may_differ(
         words = (WORDS[0], image, *more, *WORDS[1:])
         done = invoke(*words, directory=tmp_path, SERVER=str(file))
         assert done.returncode == 0, done.stderr
-    assert sum("logs" in call for call in calls()) == asked
+    assert sum("logs" in call for call in calls()) == count
 
 
 def test_a_machine_without_a_place_for_the_answer_asks_each_time(

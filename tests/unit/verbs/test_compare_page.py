@@ -26,9 +26,9 @@ def test_both_runs_stand_side_by_side(tmp_path: Path) -> None:
     words_shown = Checked(html).words
     for text in ("base base, new new", "regression", "base 1", "new 1", "gemm"):
         assert text in words_shown
-    found = re.search(r'id="timeline-facts">(.*?)</script>', html)
-    assert found
-    facts = json.loads(found[1])
+    match = re.search(r'id="timeline-facts">(.*?)</script>', html)
+    assert match
+    facts = json.loads(match[1])
     assert facts["sides"] == ["base", "new"]
     assert [(rank["rank"], rank["side"]) for rank in facts["ranks"]] == [
         *((0, 0), (0, 1), (1, 0), (1, 1))

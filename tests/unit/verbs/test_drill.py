@@ -100,10 +100,10 @@ def plan_of(run: Path, top: int) -> DrillPlan:
 def test_kernels_are_found_by_name_grid_and_place(run: Path) -> None:
     """A step launches copy, iterate, a short iterate and few, thrice; the first step is skipped."""
     plan = plan_of(run, 4)
-    found = [
+    rows = [
         (each.short_name, each.times, each.place, each.offset, each.ns) for each in plan.kernels
     ]
-    assert found == [
+    assert rows == [
         ("copy_strided", 3, 1, 0, 400_000),
         ("iterate", 3, 2, 1, 330_000),
         ("few_blocks", 3, 4, 3, 200_000),

@@ -106,8 +106,8 @@ SAFE = {"O_EXCL", "O_NOFOLLOW", "O_TMPFILE", "O_DIRECTORY"}
 
 
 def unsafe_opens(trace: Path, below: Path) -> set[str]:
-    found = OPEN.finditer(trace.read_text(errors="replace"))
-    opened = ((match["path"], set(match["flags"].split("|"))) for match in found)
+    calls = OPEN.finditer(trace.read_text(errors="replace"))
+    opened = ((match["path"], set(match["flags"].split("|"))) for match in calls)
     return {
         f"{path} {sorted(flags)}"
         for path, flags in opened

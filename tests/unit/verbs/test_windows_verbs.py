@@ -50,8 +50,8 @@ def test_stats_read_all_windows_or_one(reports: Path, tmp_path: Path) -> None:
 
 def test_nsys_tables_count_a_window_once(reports: Path, tmp_path: Path) -> None:
     words = ("stats", "--report", str(reports), "--table=cuda_gpu_kern_sum", "--by=rank")
-    found = rows(invoke(*words, "--format=csv", directory=tmp_path))
-    adam = {row["Rank"]: row["Instances"] for row in found if row["Name"] == "adam"}
+    table = rows(invoke(*words, "--format=csv", directory=tmp_path))
+    adam = {row["Rank"]: row["Instances"] for row in table if row["Name"] == "adam"}
     assert adam == {"0": "36", "1": "36"}
 
 
@@ -84,9 +84,9 @@ def test_the_page_goes_to_each_window(reports: Path, tmp_path: Path) -> None:
     words = ("html", "--report", str(reports), "--output", str(page))
     assert invoke(*words, directory=tmp_path).returncode == 0
     text = page.read_text()
-    found = re.search(r'id="timeline-facts">(.*?)</script>', text)
-    assert found
-    windows = json.loads(found[1])["windows"]
+    match = re.search(r'id="timeline-facts">(.*?)</script>', text)
+    assert match
+    windows = json.loads(match[1])["windows"]
     assert [number for number, _, _ in windows] == [1, 2, 3]
     assert all(one[2] <= other[1] for one, other in pairwise(windows))
     assert '<select id="timeline-window"' in text

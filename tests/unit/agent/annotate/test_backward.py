@@ -203,8 +203,8 @@ def test_a_search_finds_what_modules_inside_use(lists_inputs: bool) -> None:
     inside = Node(3, Node(2, own, gradient), other)
     last = Node(4, inside)
     spans = [graph.Span(2, 4, [own, other] if lists_inputs else None)]
-    found = graph.find_nodes(Tensor(last), Tensor, 1, 5, spans)
-    assert [{node.number for node in nodes} for nodes in found] == [{1, 4}, {0}, set()]
+    part = graph.find_nodes(Tensor(last), Tensor, 1, 5, spans)
+    assert [{node.number for node in nodes} for nodes in part] == [{1, 4}, {0}, set()]
 
 
 def test_a_module_found_by_its_output_asks_nothing_of_those_inside(

@@ -42,15 +42,15 @@ def text_of(names: Names, module: Module) -> str:
 def texts(root: Module) -> dict[str, Module]:
     names = Names()
     names.name_tree(root)
-    found: dict[str, Module] = {}
+    by_text: dict[str, Module] = {}
 
     def walk(module: Module) -> None:
-        found.setdefault(text_of(names, module).rpartition("|")[0], module)
+        by_text.setdefault(text_of(names, module).rpartition("|")[0], module)
         for child in module.children.values():
             walk(child)
 
     walk(root)
-    return found
+    return by_text
 
 
 def test_qualified_names() -> None:

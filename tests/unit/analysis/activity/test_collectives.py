@@ -44,28 +44,28 @@ def collective(seed: int, late: int = 0, count: int = 30) -> tuple[IntArray, Int
     return base + random.integers(0, 300_000, count) + late, base + 500_000 + late
 
 
-def groups(found: tuple[Arrivals, ...]) -> list[set[int]]:
-    return [set(arrivals.group.tolist()) for arrivals in found]
+def groups(by_rank: tuple[Arrivals, ...]) -> list[set[int]]:
+    return [set(arrivals.group.tolist()) for arrivals in by_rank]
 
 
 def test_the_last_rank_ends_the_wait() -> None:
     end = np.arange(10) * 1_000_000 + 900_000
     ranks = [lane(end - early, end) for early in (500_000, 400_000, 100_000)]
-    found = match_collectives(ranks)
-    assert groups(found) == [{0}, {0}, {0}]
-    assert np.array_equal(found[0].last, end - 100_000)
-    assert found[2].lateness.tolist() == [300_000] * 10
-    assert found[0].lateness.tolist() == [-400_000] * 10
-    assert found[1].ranks.tolist() == [3] * 10
+    by_rank = match_collectives(ranks)
+    assert groups(by_rank) == [{0}, {0}, {0}]
+    assert np.array_equal(by_rank[0].last, end - 100_000)
+    assert by_rank[2].lateness.tolist() == [300_000] * 10
+    assert by_rank[0].lateness.tolist() == [-400_000] * 10
+    assert by_rank[1].ranks.tolist() == [3] * 10
 
 
 def test_a_capture_that_began_late_is_shifted_into_place() -> None:
     start, end = collective(1)
     other, _ = collective(2)
-    found = match_collectives([lane(start, end), lane(other[3:], end[3:])])
-    assert found[0].group.tolist() == [UNMATCHED] * 3 + [0] * 27
-    assert found[1].group.tolist() == [0] * 27
-    assert np.array_equal(found[0].order[3:], found[1].order)
+    by_rank = match_collectives([lane(start, end), lane(other[3:], end[3:])])
+    assert by_rank[0].group.tolist() == [UNMATCHED] * 3 + [0] * 27
+    assert by_rank[1].group.tolist() == [0] * 27
+    assert np.array_equal(by_rank[0].order[3:], by_rank[1].order)
 
 
 @pytest.mark.parametrize("ahead", [9, 19, 30])
@@ -95,9 +95,9 @@ def test_pairs_that_only_run_side_by_side_are_two_communicators() -> None:
 def test_streams_are_told_apart_whatever_their_order() -> None:
     reduce = [lane(*collective(seed), stream=1) for seed in (1, 2)]
     gather = [lane(*collective(seed, 900_000), stream=9, name=GATHER) for seed in (3, 4)]
-    found = match_collectives([together(reduce[0], gather[0]), together(gather[1], reduce[1])])
-    assert all(arrivals.is_matched.all() for arrivals in found)
-    assert groups(found) == [{0, 1}, {0, 1}]
+    by_rank = match_collectives([together(reduce[0], gather[0]), together(gather[1], reduce[1])])
+    assert all(arrivals.is_matched.all() for arrivals in by_rank)
+    assert groups(by_rank) == [{0, 1}, {0, 1}]
 
 
 def test_broadcasts_whose_root_ends_early_do_not_hide_a_communicator() -> None:
@@ -110,16 +110,16 @@ def test_broadcasts_whose_root_ends_early_do_not_hide_a_communicator() -> None:
         copied = lane(sent, sent + 40_000 + 30_000 * (rank % 2), name="ncclDevKernel_Broadcast")
         starts, _ = collective(rank + 1, count=20)
         ranks.append(together(copied, lane(starts, reduce_end + 500 * rank)))
-    found = match_collectives(ranks)
+    by_rank = match_collectives(ranks)
     reduces = slice(60, None)
-    assert [set(arrivals.group[reduces].tolist()) for arrivals in found] == [{0}] * 4
-    assert found[0].ranks[reduces].tolist() == [4] * 20
+    assert [set(arrivals.group[reduces].tolist()) for arrivals in by_rank] == [{0}] * 4
+    assert by_rank[0].ranks[reduces].tolist() == [4] * 20
 
 
 def test_one_rank_alone_is_unmatched() -> None:
     start, end = collective(1)
-    (found,) = match_collectives([lane(start, end)])
-    assert not found.is_matched.any()
+    (arrivals,) = match_collectives([lane(start, end)])
+    assert not arrivals.is_matched.any()
     assert match_collectives([]) == ()
 
 
@@ -143,10 +143,10 @@ def test_two_groups_with_the_same_names_stay_two() -> None:
     """Tensor parallelism by two, twice: all four ranks call the same in the same order."""
     start, end = collective(1)
     other, ends = start + 60_000, end + 60_000
-    found = match_collectives(
+    by_rank = match_collectives(
         [lane(start, end), lane(start + 5, end + 5), lane(other, ends), lane(other, ends)]
     )
-    assert groups(found) == [{0}, {0}, {1}, {1}]
+    assert groups(by_rank) == [{0}, {0}, {1}, {1}]
 
 
 def test_no_wait_is_longer_than_the_kernel_in_which_a_rank_waits() -> None:
@@ -155,8 +155,8 @@ def test_no_wait_is_longer_than_the_kernel_in_which_a_rank_waits() -> None:
     far_start, far_end = start.copy(), end.copy()
     far_start[-1] += 10**12
     far_end[-1] += 10**12
-    found = match_collectives([lane(start, end), lane(far_start, far_end)])
-    for arrivals, own in zip(found, (start, far_start), strict=True):
+    by_rank = match_collectives([lane(start, end), lane(far_start, far_end)])
+    for arrivals, own in zip(by_rank, (start, far_start), strict=True):
         assert arrivals.group.tolist() == [0] * 19 + [UNMATCHED]
         assert (arrivals.last - own)[:-1].max() < 10**6
 

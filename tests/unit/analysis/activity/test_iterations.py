@@ -94,13 +94,13 @@ def test_iterations_without_marks_end_with_their_tokens(server: Server, tmp_path
     run = serve(server)
     steps = find_run_steps(run, tmp_path)
     true = {iteration.gpu: iteration.kind for iteration in run.iterations}
-    found = dict(zip(steps.start.tolist(), (KINDS[kind] for kind in steps.kind), strict=True))
-    assert len(found.keys() & true.keys()) >= 0.99 * len(true)
-    assert len(found) <= len(true)
-    wrong = [time for time, kind in found.items() if kind not in (true.get(time), "kind unknown")]
+    kinds = dict(zip(steps.start.tolist(), (KINDS[kind] for kind in steps.kind), strict=True))
+    assert len(kinds.keys() & true.keys()) >= 0.99 * len(true)
+    assert len(kinds) <= len(true)
+    wrong = [time for time, kind in kinds.items() if kind not in (true.get(time), "kind unknown")]
     assert not wrong
     if server.flashinfer:
-        assert "kind unknown" not in found.values()
+        assert "kind unknown" not in kinds.values()
 
 
 def test_a_training_of_jax_that_reads_its_loss_has_no_iterations(tmp_path: Path) -> None:

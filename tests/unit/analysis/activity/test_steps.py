@@ -117,9 +117,9 @@ def nameless(activity: Activity) -> Activity:
 @pytest.mark.parametrize("rank", range(4))
 def test_the_repetition_of_the_recorded_run_is_its_ranges(rank: int) -> None:
     activity = first(DATA / f"rank{rank}.sqlite.gz")
-    marked, found = find_steps(activity), find_steps(nameless(activity))
-    assert found.source == "repetition of 356 launches"
-    assert np.array_equal(found.start, marked.start)
+    marked, repetition = find_steps(activity), find_steps(nameless(activity))
+    assert repetition.source == "repetition of 356 launches"
+    assert np.array_equal(repetition.start, marked.start)
 
 
 def test_kernels_in_no_order_are_no_steps(tmp_path: Path) -> None:

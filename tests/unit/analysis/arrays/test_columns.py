@@ -17,11 +17,11 @@ def test_codes_of_scattered_values_are_what_a_sort_gives(distinct: int) -> None:
     values = random.integers(-(2**62), 2**62, distinct)
     column = values[random.integers(0, distinct, 100_000)]
     expected, codes = np.unique(column, return_inverse=True)
-    found, values = encode_column(column)
+    column_codes, values = encode_column(column)
     assert np.array_equal(values, expected)
-    assert np.array_equal(found, codes)
+    assert np.array_equal(column_codes, codes)
     assert np.array_equal(find_first_rows(column), np.unique(column, return_index=True)[1])
-    assert np.array_equal(order_codes(found, len(values)), np.argsort(column, kind="stable"))
+    assert np.array_equal(order_codes(column_codes, len(values)), np.argsort(column, kind="stable"))
 
 
 @pytest.mark.parametrize("values", [(-100, 100, 7), (0, 2, 1), (-(2**62), 2**62)])

@@ -15,12 +15,12 @@ def test_parts_cover_what_their_union_covers(seed: int) -> None:
     end = start + random.integers(-1, 25, seed)
     times = np.arange(-30, 240)
     begun = np.searchsorted(start, times)
-    cover, found = Cover(), [times[begun == 0] * 0]
+    cover, lengths = Cover(), [times[begun == 0] * 0]
     for first in range(0, seed, 7):
         part = slice(first, first + 7)
         inside = times[(begun > first) & (begun <= first + 7)]
-        found.append(cover.add(start[part], end[part], inside))
-    assert np.concatenate(found).tolist() == Intervals.union(start, end).before(times).tolist()
+        lengths.append(cover.add(start[part], end[part], inside))
+    assert np.concatenate(lengths).tolist() == Intervals.union(start, end).before(times).tolist()
 
 
 @pytest.mark.parametrize("missing", [False, True])

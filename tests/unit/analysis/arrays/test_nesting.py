@@ -17,19 +17,19 @@ from gpu_profile.analysis.arrays.types import IntArray
 def nesting(seed: int, depth: int = 4) -> tuple[IntArray, IntArray]:
     """Random intervals that nest, some of them equal, sorted by start, the longer first."""
     random = np.random.default_rng(seed)
-    found: list[tuple[int, int]] = []
+    ranges: list[tuple[int, int]] = []
 
     def fill(low: int, high: int, level: int) -> None:
         at = low
         while at < high - 3 and level < depth:
             end = min(high, at + int(random.integers(2, max(3, (high - low) // 2))))
-            found.append((at, end))
+            ranges.append((at, end))
             fill(at, end, level + 1)
             at = end + int(random.integers(0, 3))
 
     fill(0, 400, 0)
-    found.sort(key=lambda pair: (pair[0], -pair[1]))
-    start, end = np.array(found, np.int64).T
+    ranges.sort(key=lambda pair: (pair[0], -pair[1]))
+    start, end = np.array(ranges, np.int64).T
     return start, end
 
 

@@ -148,9 +148,9 @@ def test_noise_is_no_regression() -> None:
     random = np.random.default_rng(1)
     for _ in range(20):
         base, new = random.normal(100, 10, 30), random.normal(100, 10, 30)
-        found = compare_medians([base], [new])
-        assert found is not None
-        assert not (found.significant and found.change > 0.05)
+        difference = compare_medians([base], [new])
+        assert difference is not None
+        assert not (difference.significant and difference.change > 0.05)
 
 
 def steady(*medians: float) -> list[Samples]:
@@ -162,10 +162,10 @@ def steady(*medians: float) -> list[Samples]:
 def test_one_run_a_side_differs_by_the_assumed_spread() -> None:
     """2.241 (z at 1.25 %) times the square root of 2 times 3 % is 9.51 %."""
     for new, significant in ((109, False), (110, True), (92, False), (100 / 1.1, True)):
-        found = compare_medians(steady(100), steady(new))
-        assert found is not None
-        assert found.noise == pytest.approx(0.0951 * min(1, new / 100), abs=1e-4)
-        assert (found.significant, found.is_assumed) == (significant, True)
+        difference = compare_medians(steady(100), steady(new))
+        assert difference is not None
+        assert difference.noise == pytest.approx(0.0951 * min(1, new / 100), abs=1e-4)
+        assert (difference.significant, difference.is_assumed) == (significant, True)
     narrow = compare_medians(steady(100), steady(106), assumed=0.01)
     assert narrow is not None
     assert narrow.significant
@@ -173,21 +173,21 @@ def test_one_run_a_side_differs_by_the_assumed_spread() -> None:
 
 def test_runs_of_a_side_tell_their_spread() -> None:
     """t at 1.25 % and 4 degrees of freedom is 3.495; times 1 % and the square root of 2/3."""
-    found = compare_medians(steady(99, 100, 101), steady(103, 104, 105))
-    assert found is not None
-    assert not found.is_assumed
-    assert found.spread == pytest.approx(0.01)
-    assert found.noise == pytest.approx(0.0285, abs=1e-4)
-    assert found.significant
+    difference = compare_medians(steady(99, 100, 101), steady(103, 104, 105))
+    assert difference is not None
+    assert not difference.is_assumed
+    assert difference.spread == pytest.approx(0.01)
+    assert difference.noise == pytest.approx(0.0285, abs=1e-4)
+    assert difference.significant
     wide = compare_medians(steady(95, 100, 105), steady(99, 104, 109))
     assert wide is not None
     assert not wide.significant
 
 
 def test_three_runs_in_all_are_too_few_to_tell_their_spread() -> None:
-    found = compare_medians(steady(100, 100), steady(108))
-    assert found is not None
-    assert (found.spread, found.is_assumed) == (0.03, True)
+    difference = compare_medians(steady(100, 100), steady(108))
+    assert difference is not None
+    assert (difference.spread, difference.is_assumed) == (0.03, True)
     wide = compare_medians(steady(90, 110), steady(108))
     assert wide is not None
     assert wide.spread == pytest.approx(0.1414, abs=1e-4)
@@ -196,10 +196,10 @@ def test_three_runs_in_all_are_too_few_to_tell_their_spread() -> None:
 def test_a_run_of_wild_steps_is_not_trusted() -> None:
     random = np.random.default_rng(3)
     base, new = random.normal(100, 40, 7), random.normal(112, 40, 7)
-    found = compare_medians([base], [new])
-    assert found is not None
-    assert found.spread > 0.1
-    assert not found.significant
+    difference = compare_medians([base], [new])
+    assert difference is not None
+    assert difference.spread > 0.1
+    assert not difference.significant
 
 
 @pytest.mark.parametrize(

@@ -47,10 +47,10 @@ def test_memory_of_before_the_recording_raises_the_curve(tmp_path: Path) -> None
 def test_processes_and_kinds_have_curves_of_their_own(tmp_path: Path) -> None:
     recording = recorded((10, 4, DEVICE, ALLOCATED), (20, 1, PINNED, ALLOCATED))
     add(recording, (15, 8, DEVICE, ALLOCATED), process=OTHER)
-    found = [
+    columns = [
         (curve.process, curve.kind, curve.bytes.tolist()) for curve in curves(recording, tmp_path)
     ]
-    assert found == [(PROCESS, "Pinned", [1]), (PROCESS, "Device", [4]), (OTHER, "Device", [8])]
+    assert columns == [(PROCESS, "Pinned", [1]), (PROCESS, "Device", [4]), (OTHER, "Device", [8])]
 
 
 def test_what_lies_on_a_device_is_one_curve_without_the_host_s_memory(tmp_path: Path) -> None:

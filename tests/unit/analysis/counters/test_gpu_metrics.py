@@ -32,12 +32,12 @@ def metrics(recording: Recording, folder: Path) -> tuple[Metric, ...]:
 def test_each_gpu_has_its_samples_in_the_order_of_time(tmp_path: Path) -> None:
     names = {5: "SMs Active [Throughput %]"}
     samples = (20, GPU_3, 5, 70), (10, GPU_0, 5, 30), (10, GPU_3, 5, 60), (20, GPU_0, 5, 40)
-    found = metrics(recorded(names, *samples), tmp_path)
-    assert [(metric.gpu, metric.name, metric.unit) for metric in found] == [
+    samples_of_gpus = metrics(recorded(names, *samples), tmp_path)
+    assert [(metric.gpu, metric.name, metric.unit) for metric in samples_of_gpus] == [
         *((0, "SMs Active", "%"), (3, "SMs Active", "%")),
     ]
-    assert [metric.time.tolist() for metric in found] == [[10, 20], [10, 20]]
-    assert [metric.value.tolist() for metric in found] == [[30, 40], [60, 70]]
+    assert [metric.time.tolist() for metric in samples_of_gpus] == [[10, 20], [10, 20]]
+    assert [metric.value.tolist() for metric in samples_of_gpus] == [[30, 40], [60, 70]]
 
 
 def test_clocks_are_in_mhz_and_other_units_are_left_out(tmp_path: Path) -> None:

@@ -202,8 +202,8 @@ def test_a_wait_before_each_fourth_batch_may_be_the_loaders(tmp_path: Path) -> N
     ],
 )
 def test_periods(values: list[int], n: int) -> None:
-    found = find_period(np.array(values, np.int64) * 1_000_000)
-    assert (found.n if found else 0) == n
+    period = find_period(np.array(values, np.int64) * 1_000_000)
+    assert (period.n if period else 0) == n
 
 
 @pytest.mark.parametrize(

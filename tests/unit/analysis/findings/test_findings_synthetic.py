@@ -138,9 +138,9 @@ def test_one_rank_with_a_slow_link(tmp_path: Path) -> None:
     def batch(rank: Rank) -> None:
         rank.copy(25, gb_per_s=12 if rank.rank == 1 else 50)
 
-    found = told(diagnosed(Training(data=batch), tmp_path))
-    assert ("low_bandwidth", (1,), "copy") in found
-    assert found <= {("low_bandwidth", (1,), "copy"), ("straggler", (1,), "copy")}
+    findings = told(diagnosed(Training(data=batch), tmp_path))
+    assert ("low_bandwidth", (1,), "copy") in findings
+    assert findings <= {("low_bandwidth", (1,), "copy"), ("straggler", (1,), "copy")}
 
 
 SHORT = Training(layers=8, transfer_us=30)
@@ -159,8 +159,8 @@ SHORT = Training(layers=8, transfer_us=30)
 def test_in_a_step_of_two_milliseconds_one_long_pause_is_no_slow_launch(
     training: Training, expected: tuple[str, str] | None, tmp_path: Path
 ) -> None:
-    found = {(finding.kind, finding.cause) for finding in diagnosed(training, tmp_path).findings}
-    assert found == ({expected} if expected else set())
+    kinds = {(finding.kind, finding.cause) for finding in diagnosed(training, tmp_path).findings}
+    assert kinds == ({expected} if expected else set())
 
 
 @pytest.mark.parametrize(("host_us", "kinds"), [(230, {"host_bound"}), (150, set())])
@@ -176,8 +176,8 @@ def test_a_host_that_is_slower_than_its_gpu_is_told_also_if_it_asks_for_a_value(
 
     training = replace(SHORT, kernel_us=300, host_us=host_us, data=launches_short)
     asking = replace(training, after=Rank.item)
-    found = {finding.kind for finding in diagnosed(asking, tmp_path).findings}
-    assert found == {"synchronization", *kinds}
+    told_kinds = {finding.kind for finding in diagnosed(asking, tmp_path).findings}
+    assert told_kinds == {"synchronization", *kinds}
 
 
 def test_launches_that_cost_a_tenth_are_told_although_less_is_idle_time(tmp_path: Path) -> None:
@@ -356,8 +356,8 @@ def test_lost_kernels_are_told(tmp_path: Path) -> None:
     kernels = recording.rows["CUPTI_ACTIVITY_KIND_KERNEL"]
     kernels[:] = [row for number, row in enumerate(kernels) if number % 20]
     with Database.open(recording.save(tmp_path / "lost.sqlite")) as database:
-        found = [f for f in diagnose_reports(database).findings if f.kind == "capture"]
-    assert [(f.ranks, f.cause) for f in found] == [(ALL, "lost_events")]
+        findings = [f for f in diagnose_reports(database).findings if f.kind == "capture"]
+    assert [(f.ranks, f.cause) for f in findings] == [(ALL, "lost_events")]
 
 
 def test_no_idle_time_is_judged_on_a_rank_whose_kernels_were_lost(tmp_path: Path) -> None:

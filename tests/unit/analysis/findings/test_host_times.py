@@ -17,16 +17,18 @@ def test_silence_is_what_no_call_covers(seed: int) -> None:
     random = np.random.default_rng(seed)
     start = np.sort(random.integers(-50, 400, seed % 30))
     end = start + random.integers(0, 15, len(start))
-    asked = random.random(len(start)) < 0.7
+    launches = random.random(len(start)) < 0.7
     blocked = random.integers(-80, 450, seed % 7)
     until = blocked + random.integers(0, 40, len(blocked))
     least = seed % 19 + 1
-    calls = SimpleNamespace(calls=Calls(start, end - start, start, start, start), launches_op=asked)
+    calls = SimpleNamespace(
+        calls=Calls(start, end - start, start, start, start), launches_op=launches
+    )
 
     blocking = Intervals.union(blocked, until)
     silence = _find_silence(cast("Activity", calls), blocking, least)
 
-    gaps = Intervals.union(np.r_[start[asked], blocked], np.r_[end[asked], until]).gaps()
+    gaps = Intervals.union(np.r_[start[launches], blocked], np.r_[end[launches], until]).gaps()
     long = gaps.end - gaps.start >= least
     assert silence.start.tolist() == gaps.start[long].tolist()
     assert silence.end.tolist() == gaps.end[long].tolist()

@@ -24,10 +24,10 @@ def set_parameters(rank: Rank) -> None:
 
 
 @pytest.mark.parametrize(
-    ("act", "found"), [(pause, ("idle", "host")), (set_parameters, ("host_bound", "calls"))]
+    ("act", "expected"), [(pause, ("idle", "host")), (set_parameters, ("host_bound", "calls"))]
 )
 def test_many_calls_in_a_gap_are_launches(
-    act: Callable[[Rank], None], found: tuple[str, str], tmp_path: Path
+    act: Callable[[Rank], None], expected: tuple[str, str], tmp_path: Path
 ) -> None:
     (rank,) = ranks_of(1)
     rank.events = True
@@ -39,5 +39,5 @@ def test_many_calls_in_a_gap_are_launches(
     with Database.open(rank.recording.save(tmp_path / "rank0.host0.sqlite")) as database:
         diagnosis = diagnose_reports(database, control_ms=0.6)
     finding = diagnosis.findings[0]
-    assert (finding.kind, finding.cause) == found
+    assert (finding.kind, finding.cause) == expected
     assert finding.cost_ms == pytest.approx((GAP_US - KERNELS_US) / 1000, rel=0.1)

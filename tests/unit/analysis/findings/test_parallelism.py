@@ -37,9 +37,9 @@ def test_the_stage_that_bounds_a_pipeline_is_named(slow: int, tmp_path: Path) ->
     stages = [400.0] * 4
     stages[slow] = 1200.0
     diagnosis = diagnosed(pipeline(stages), tmp_path)
-    found = [f for f in diagnosis.findings if f.kind == "pipeline"]
-    assert [(f.ranks, f.cause) for f in found] == [((slow,), "stage")]
-    assert "ideal for 4 even stages and 8 microbatches: 27 %" in found[0].evidence[1]
+    findings = [f for f in diagnosis.findings if f.kind == "pipeline"]
+    assert [(f.ranks, f.cause) for f in findings] == [((slow,), "stage")]
+    assert "ideal for 4 even stages and 8 microbatches: 27 %" in findings[0].evidence[1]
     assert "straggler" not in {f.kind for f in diagnosis.findings}
 
 
@@ -84,8 +84,8 @@ def test_uneven_experts_are_named_beside_a_slow_host(tmp_path: Path) -> None:
     """Rank 0 waits for the experts of rank 1, which waits as long for the host of rank 0."""
     shares = (1 << 19, 3 << 19)
     recording = experts((300, 1200), shares, host_us=(900, 10))
-    found = kinds(diagnosed(recording, tmp_path))
-    assert {("experts", (1,), "compute"), ("idle", (0,), "host")} <= found
+    findings = kinds(diagnosed(recording, tmp_path))
+    assert {("experts", (1,), "compute"), ("idle", (0,), "host")} <= findings
 
 
 def test_even_experts_on_a_slow_gpu_are_a_straggler(tmp_path: Path) -> None:
@@ -104,8 +104,8 @@ def test_the_load_tells_uneven_experts_from_a_slow_gpu(
 ) -> None:
     """Rank 2 computes for a fifth longer than the others."""
     shares = tuple(count << 15 for count in tokens)
-    found = kinds(diagnosed(experts((1500, 1500, 1800, 1500), shares), tmp_path))
-    assert found == {(kind, (2,), "compute")}
+    findings = kinds(diagnosed(experts((1500, 1500, 1800, 1500), shares), tmp_path))
+    assert findings == {(kind, (2,), "compute")}
 
 
 def test_even_experts_are_no_finding(tmp_path: Path) -> None:

@@ -69,9 +69,9 @@ def test_processes_without_kernels_are_named(tmp_path: Path) -> None:
                 recording.add("NVTX_EVENTS", *row[:3], process | number, *row[4:])
     with open_report(str(run.save(tmp_path))) as database:
         diagnosis = diagnose_reports(database)
-    (found,) = diagnosis.findings
-    assert (found.kind, found.cause) == ("capture", "no_gpu_work")
-    assert "process 400 (VLLM::Worker_TP1) marks " in found.evidence[0]
+    (finding,) = diagnosis.findings
+    assert (finding.kind, finding.cause) == ("capture", "no_gpu_work")
+    assert "process 400 (VLLM::Worker_TP1) marks " in finding.evidence[0]
     line = "without GPU work: process 300 (VLLM::APIServer), process 400 (VLLM::Worker_TP1)"
     assert line in list(diagnosis.overview.to_lines())
 
@@ -83,10 +83,10 @@ def list_costs(diagnosis: Diagnosis) -> dict[str, float]:
 def test_many_small_copies_are_named_with_their_cost(tmp_path: Path) -> None:
     server = Server(requests=16, gap_us=15, copies=40, chunk=128)
     diagnosis = diagnose(server, tmp_path)
-    (found,) = diagnosis.findings
+    (finding,) = diagnosis.findings
     # One of 40 calls of 6 us is left.
     assert list_costs(diagnosis) == {"many_small_copies": pytest.approx(39 * 0.006, rel=0.02)}
-    assert found.evidence == (
+    assert finding.evidence == (
         "rank 0: 40 copies to the GPU an iteration, of 200 bytes in the median",
     )
 
@@ -104,11 +104,11 @@ def test_prompts_that_hold_up_tokens_are_named(tmp_path: Path) -> None:
     server = Server(requests=24, gap_us=15, copies=1, chunk=2000, engine="SGLang")
     diagnosis = diagnose(server, tmp_path)
     assert set(list_costs(diagnosis)) == {"mixed_steps"}
-    (found,) = diagnosis.findings
-    assert "ms at p99, and 0.79" in found.evidence[0]
-    assert "(vLLM: --max-num-batched-tokens, SGLang: " in found.advice
+    (finding,) = diagnosis.findings
+    assert "ms at p99, and 0.79" in finding.evidence[0]
+    assert "(vLLM: --max-num-batched-tokens, SGLang: " in finding.advice
     # The times between tokens hold 0.135 ms a step more with prompts.
-    assert 0.10 <= found.cost_ms <= 0.20
+    assert 0.10 <= finding.cost_ms <= 0.20
 
 
 def test_batches_without_a_graph_are_named_with_their_sizes(tmp_path: Path) -> None:
@@ -121,11 +121,11 @@ def test_batches_without_a_graph_are_named_with_their_sizes(tmp_path: Path) -> N
         for iteration in run.iterations
         if iteration.kind == "decode" and iteration.batch > 2
     ]
-    (found,) = (finding for finding in diagnosis.findings if finding.kind == "graph_miss")
-    assert f"batches of 3 to {max(missed)} without, batches of 1 to 2" in found.evidence[1]
-    assert f"{len(missed)} of " in found.evidence[0]
-    assert found.replayed_ms is not None
-    assert found.replayed_ms <= found.at_most_ms
+    (finding,) = (finding for finding in diagnosis.findings if finding.kind == "graph_miss")
+    assert f"batches of 3 to {max(missed)} without, batches of 1 to 2" in finding.evidence[1]
+    assert f"{len(missed)} of " in finding.evidence[0]
+    assert finding.replayed_ms is not None
+    assert finding.replayed_ms <= finding.at_most_ms
 
 
 def test_the_replayed_iterations_are_like_all(tmp_path: Path) -> None:
@@ -163,10 +163,10 @@ def test_ranks_that_wait_inside_graphs_are_named_with_the_place(
     assert [(finding.cause, finding.ranks) for finding in skews] == [(cause, ranks)] * bool(cause)
     assert not [finding for finding in diagnosis.findings if finding.kind == "straggler"]
     assert "waits for the GPU" not in diagnosis.to_text()
-    for found in skews:
-        text = "\n".join(found.evidence)
+    for finding in skews:
+        text = "\n".join(finding.evidence)
         assert "6 collectives of a graph, aligned by their place in 39 launches" in text
         worst = 1 if cause == "host" else ORDINAL + 1
         assert f"most at collective {worst} of a launch" in text
         if lost_ms:
-            assert found.replayed_ms == pytest.approx(lost_ms, rel=0.05)
+            assert finding.replayed_ms == pytest.approx(lost_ms, rel=0.05)

@@ -24,8 +24,8 @@ def samples(*rows: tuple[int, Stack], thread: int = MAIN, kind: str = "Python") 
 
 
 def spans(stacks: HostStacks, *threads: int) -> list[tuple[int, int]]:
-    found: Intervals = find_compilations(stacks, np.array(threads or (MAIN,)))
-    return list(zip(found.start.tolist(), found.end.tolist(), strict=True))
+    compilations: Intervals = find_compilations(stacks, np.array(threads or (MAIN,)))
+    return list(zip(compilations.start.tolist(), compilations.end.tolist(), strict=True))
 
 
 def test_a_sample_stands_for_the_time_to_the_next_one() -> None:

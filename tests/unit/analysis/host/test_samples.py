@@ -54,9 +54,9 @@ def sampled(thread: int = 0) -> Recording:
 
 
 def test_samples_are_counted_by_stack_and_in_the_gaps_of_the_gpu(tmp_path: Path) -> None:
-    (found,) = read(sampled(), tmp_path)
-    assert (found.rank, found.kind) == (0, "Python")
-    ((stack, count, idle),) = found.stacks
+    (samples,) = read(sampled(), tmp_path)
+    assert (samples.rank, samples.kind) == (0, "Python")
+    ((stack, count, idle),) = samples.stacks
     assert stack == ("<module> (train.py)", "load (data.py)")
     # Of 12 samples a step, 8 fall into its 40 kernels of 0.2 ms. After the last kernel there is
     # no gap, and the steady part ends.
@@ -75,11 +75,11 @@ def test_the_most_frequent_stack_comes_first_and_kinds_stay_apart(tmp_path: Path
             rank.sample(start, frame, every_us=1000)
         add_cpu_sample(rank, rank.now - 10, ("write", "/lib/libc.so.6"))
 
-    found = read(Training(ranks=2, after=work).record(), tmp_path)
-    assert [(stacks.rank, stacks.kind) for stacks in found] == [
+    by_kind = read(Training(ranks=2, after=work).record(), tmp_path)
+    assert [(stacks.rank, stacks.kind) for stacks in by_kind] == [
         *((0, "Python"), (0, "CPU"), (1, "Python"), (1, "CPU")),
     ]
-    for samples in (found[0], found[2]):
+    for samples in (by_kind[0], by_kind[2]):
         assert [names for names, *_ in samples.stacks] == [("load (data.py)",), ("log (log.py)",)]
         assert samples.stacks[0][1] == 3 * samples.stacks[1][1]
 

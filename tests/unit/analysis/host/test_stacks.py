@@ -102,8 +102,8 @@ def test_a_payload_that_is_damaged_is_no_sample(blob: bytes, frames: int, tmp_pa
     rank.sample(0, TRAIN, every_us=1000)
     row = (5, None, 34, rank.thread, 2, None, None, blob)
     rank.recording.rows["NVTX_EVENTS"] = [row]
-    found = stacks_of(rank.recording, tmp_path)
-    assert [len(stack) for samples in found for stack in samples.stacks] == [1] * frames
+    stacks = stacks_of(rank.recording, tmp_path)
+    assert [len(stack) for samples in stacks for stack in samples.stacks] == [1] * frames
 
 
 def test_cpu_samples_of_threads_that_call_cuda(tmp_path: Path) -> None:

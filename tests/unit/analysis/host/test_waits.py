@@ -29,8 +29,8 @@ def waits_of(recording: Recording, folder: Path) -> HostWaits:
 def test_the_kind_of_a_call(call: str, kind: str | None, tmp_path: Path) -> None:
     (rank,) = ranks_of(1)
     rank.wait_for(call, 500)
-    found = waits_of(rank.recording, tmp_path).by_thread
-    assert {what for kinds in found.values() for what in kinds} == ({kind} if kind else set())
+    waits = waits_of(rank.recording, tmp_path).by_thread
+    assert {what for kinds in waits.values() for what in kinds} == ({kind} if kind else set())
 
 
 def test_short_calls_are_no_waits(tmp_path: Path) -> None:
@@ -47,10 +47,10 @@ def test_each_thread_has_its_own_waits(tmp_path: Path) -> None:
     rank.wait_for("poll", 1000)
     worker.wait_for("fread", 2000)
     worker.wait_for("nanosleep", 3000)
-    found = waits_of(rank.recording, tmp_path).by_thread
+    waits = waits_of(rank.recording, tmp_path).by_thread
     totals = {
         thread: {kind: pieces.total for kind, pieces in kinds.items()}
-        for thread, kinds in found.items()
+        for thread, kinds in waits.items()
     }
     assert totals == {rank.thread: {QUEUE: MS}, worker.thread: {FILES: 2 * MS, SLEEP: 3 * MS}}
 
@@ -80,5 +80,5 @@ def test_threads_of_a_data_loader_are_known_by_name(
 def test_without_such_a_trace_there_is_nothing(tmp_path: Path) -> None:
     (rank,) = ranks_of(1)
     rank.kernel(10)
-    found = waits_of(rank.recording, tmp_path)
-    assert (dict(found.by_thread), found.has_loader) == ({}, False)
+    waits = waits_of(rank.recording, tmp_path)
+    assert (dict(waits.by_thread), waits.has_loader) == ({}, False)

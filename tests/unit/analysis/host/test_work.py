@@ -207,15 +207,15 @@ def test_blocking_calls_have_the_functions_that_made_them(tmp_path: Path) -> Non
         rank.item()
         rank.sample(start, ("loss", "/home/me/train.py", 12))
 
-    found = work_of(item, tmp_path)
-    ((name, count),) = found[SYNC].functions
-    assert (name, count) == ("loss (train.py:12)", found[SYNC].samples)
-    assert found[SYNC].steps in (11, 12)
-    assert not found[SYNC].waits
+    work = work_of(item, tmp_path)
+    ((name, count),) = work[SYNC].functions
+    assert (name, count) == ("loss (train.py:12)", work[SYNC].samples)
+    assert work[SYNC].steps in (11, 12)
+    assert not work[SYNC].waits
 
 
 def test_a_host_that_runs_ahead_left_no_gap(tmp_path: Path) -> None:
-    found = work_of(lambda rank: None, tmp_path)
-    assert LAUNCH not in found
-    assert STALL not in found
-    assert (found[SYNC].samples, found[SYNC].to_device) == (0, 0)
+    work = work_of(lambda rank: None, tmp_path)
+    assert LAUNCH not in work
+    assert STALL not in work
+    assert (work[SYNC].samples, work[SYNC].to_device) == (0, 0)

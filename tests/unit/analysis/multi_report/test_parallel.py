@@ -118,16 +118,16 @@ def test_workers_collect_no_garbage_among_loaded_modules_and_use_no_huge_pages()
 def test_what_a_dead_worker_had_in_hand_is_done_again(tmp_path: Path) -> None:
     scope = Scope(by=str(tmp_path / "died"))
     sources = [ReportSource(source.place, scope) for source in FOUR]
-    found = analyse_reports(sources, [Analysis("count", count_or_die_once, listed)], workers=2)
+    results = analyse_reports(sources, [Analysis("count", count_or_die_once, listed)], workers=2)
     assert (tmp_path / "died").exists()
-    assert len(_rows(found)) == 4
-    assert found.refusals == ()
+    assert len(_rows(results)) == 4
+    assert results.refusals == ()
 
 
 def test_a_report_that_always_kills_its_worker_is_named_and_the_rest_is_shown() -> None:
-    found = analyse_reports(FOUR, [Analysis("count", count_or_die, listed)], workers=2)
-    assert _rows(found) == [f"rank{rank}.sqlite.gz" for rank in (0, 1, 3)]
-    ((source, error),) = found.refusals
+    results = analyse_reports(FOUR, [Analysis("count", count_or_die, listed)], workers=2)
+    assert _rows(results) == [f"rank{rank}.sqlite.gz" for rank in (0, 1, 3)]
+    ((source, error),) = results.refusals
     assert source.name == "rank2.sqlite.gz"
     assert "killed its worker" in str(error)
 
@@ -135,9 +135,9 @@ def test_a_report_that_always_kills_its_worker_is_named_and_the_rest_is_shown() 
 def test_unreadable_reports_are_named_and_the_rest_is_shown(tmp_path: Path) -> None:
     bad = tmp_path / "rank9.sqlite"
     bad.write_bytes(b"half")
-    found = analyse_reports([ReportSource(str(bad)), FOUR[0]], [COUNT], workers=2)
-    assert _rows(found) == ["rank0.sqlite.gz"]
-    assert "rank9.sqlite" in str(found.refusals[0][1])
+    results = analyse_reports([ReportSource(str(bad)), FOUR[0]], [COUNT], workers=2)
+    assert _rows(results) == ["rank0.sqlite.gz"]
+    assert "rank9.sqlite" in str(results.refusals[0][1])
     with pytest.raises(ReportError, match=r"rank9\.sqlite"):
         analyse_reports([ReportSource(str(bad))], [COUNT])
 
@@ -153,8 +153,8 @@ def test_progress_is_said_only_after_two_seconds(monkeypatch: pytest.MonkeyPatch
 
 def test_a_url_is_read_where_fsspec_is(tmp_path: Path) -> None:
     pytest.importorskip("fsspec")
-    found = analyse_reports([ReportSource(f"file://{DATA}/rank0.sqlite.gz")], [COUNT])
-    assert _rows(found) == ["rank0.sqlite.gz"]
+    results = analyse_reports([ReportSource(f"file://{DATA}/rank0.sqlite.gz")], [COUNT])
+    assert _rows(results) == ["rank0.sqlite.gz"]
     with pytest.raises(ReportError, match="cannot be read"):
         analyse_reports([ReportSource(f"file://{tmp_path}/none.sqlite")], [COUNT])
 

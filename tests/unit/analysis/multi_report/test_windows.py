@@ -23,12 +23,12 @@ def computes(rank: Rank) -> None:
 
 def windows_of(folder: Path, training: Training, count: int = 3) -> list[Path]:
     """The same steps in each window, each by a clock of its own, 1000 s apart."""
-    found = []
+    paths = []
     for number in range(1, count + 1):
         recording = training.record()
         recording.add("TARGET_INFO_SESSION_START_TIME", 10**18 + number * GAP_NS)
-        found.append(recording.save(folder / f"all.{number}.sqlite"))
-    return found
+        paths.append(recording.save(folder / f"all.{number}.sqlite"))
+    return paths
 
 
 def run(paths: list[Path]) -> tuple[ReportSet, list[Database]]:
@@ -51,18 +51,18 @@ def test_a_windows_number_stands_last(name: str, expected: tuple[str, int]) -> N
 
 
 def test_a_window_is_never_a_rank(tmp_path: Path) -> None:
-    found, databases = run(windows_of(tmp_path, Training(steps=6)))
-    ranks = [dict(by_pid) for by_pid in found.ranks.by_report]
+    reports, databases = run(windows_of(tmp_path, Training(steps=6)))
+    ranks = [dict(by_pid) for by_pid in reports.ranks.by_report]
     assert ranks == [{100: 0, 101: 1, 102: 2, 103: 3}] * 3
-    assert found.notes()[0].startswith("3 windows, read as one series")
+    assert reports.notes()[0].startswith("3 windows, read as one series")
     for database in databases:
         database.close()
 
 
 def test_windows_are_one_series_of_steps(tmp_path: Path) -> None:
     paths = windows_of(tmp_path, Training(steps=6))
-    found, databases = run(paths)
-    first, *later = found.join([str(path) for path in paths])
+    reports, databases = run(paths)
+    first, *later = reports.join([str(path) for path in paths])
     assert all(scope.is_joined for scope in later)
     activities = activities_of(databases[0], first)
     assert [len(find_steps(activity)) for activity in activities] == [18] * 4
@@ -94,8 +94,8 @@ def test_windows_without_gpu_work_follow_each_other_too(tmp_path: Path) -> None:
             rank.range("step", start)
         rank.recording.add("TARGET_INFO_SESSION_START_TIME", 10**18 + number * GAP_NS)
         paths.append(rank.recording.save(tmp_path / f"rank0.vm.{number}.sqlite"))
-    found, databases = run(paths)
-    scope = found.join([str(path) for path in paths])[0]
+    reports, databases = run(paths)
+    scope = reports.join([str(path) for path in paths])[0]
     ((rank_number, ranges),) = host_ranges_of(databases[0], scope)
     assert (rank_number, len(host_steps(ranges))) == (0, 10)
     assert all(ranges.end[:-1] <= ranges.start[1:])
@@ -115,8 +115,8 @@ def test_other_processes_with_numbers_in_their_names_are_ranks(tmp_path: Path) -
             for row in other.rows[table]
         ]
     paths.append(other.save(tmp_path / "job.2.sqlite"))
-    found, databases = run(paths)
-    assert not found.windows.several
-    assert sorted(rank for by in found.ranks.by_report for rank in by.values()) == [0, 1]
+    reports, databases = run(paths)
+    assert not reports.windows.several
+    assert sorted(rank for by in reports.ranks.by_report for rank in by.values()) == [0, 1]
     for database in databases:
         database.close()

@@ -47,9 +47,11 @@ def test_twenty_ranks_in_as_many_reports(tmp_path: Path) -> None:
         path = part_of(recording, rank).save(tmp_path / f"rank{rank}.sqlite")
         with Database.open(path) as database:
             parts.append(collect_report_facts(database, Scope({100 + rank: rank})))
-    found = judge_run(parts)
-    assert [(f.kind, f.ranks, f.cause) for f in found.findings] == [("straggler", (17,), "compute")]
-    assert judge_run(parts[::-1]).to_json() == found.to_json()
+    diagnosis = judge_run(parts)
+    assert [(f.kind, f.ranks, f.cause) for f in diagnosis.findings] == [
+        ("straggler", (17,), "compute")
+    ]
+    assert judge_run(parts[::-1]).to_json() == diagnosis.to_json()
 
 
 def test_one_report_and_many_say_the_same(tmp_path: Path) -> None:
@@ -77,8 +79,8 @@ def test_a_rank_whose_capture_ends_early_is_told(steps: int, told: bool, tmp_pat
             if _pid(row[column]) != 103 or int(str(row[1])) <= end
         ]
     with Database.open(recording.save(tmp_path / "short.sqlite")) as database:
-        found = [f for f in diagnose_reports(database).findings if f.kind == "capture"]
-    assert (((3,), "cut_short") in [(f.ranks, f.cause) for f in found]) == told
+        findings = [f for f in diagnose_reports(database).findings if f.kind == "capture"]
+    assert (((3,), "cut_short") in [(f.ranks, f.cause) for f in findings]) == told
 
 
 def test_one_process_on_two_gpus_has_two_rows(tmp_path: Path) -> None:

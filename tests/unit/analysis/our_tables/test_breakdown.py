@@ -116,15 +116,15 @@ def test_bus_bandwidth_is_what_nccl_tests_measures(one_report: Database) -> None
 
 def test_backward_has_the_autograd_threads_work(one_report: Database) -> None:
     table = OURS["range_gpu_sum"].table(one_report)
-    found = {
+    parts = {
         row[0]: (row[2], round(float(row[3] or 0) / 1e6, 1), round(float(row[6] or 0) / 1e6, 1))
         for row in table.rows
     }
-    assert found["forward"] == (5680, 150.7, 198.6)
-    assert found["backward"] == (25360, 1159.8, 962.0)
-    assert found["optimizer"] == (640, 23.9, 32.3)
-    assert found["step"] == (31760, 1334.8, 1217.0)
-    assert found["(no range)"][0] == 4
+    assert parts["forward"] == (5680, 150.7, 198.6)
+    assert parts["backward"] == (25360, 1159.8, 962.0)
+    assert parts["optimizer"] == (640, 23.9, 32.3)
+    assert parts["step"] == (31760, 1334.8, 1217.0)
+    assert parts["(no range)"][0] == 4
 
 
 def test_ranges_nest(one_report: Database) -> None:

@@ -34,8 +34,8 @@ def with_metrics(**values: int) -> Recording:
 
 
 def test_metrics_are_summed_by_gpu(tmp_path: Path) -> None:
-    found = table("gpu_metric_sum", with_metrics(SMs_Active=80, Tensor_Active=0), tmp_path)
-    assert [row[1:] for row in found.rows] == [(0, 80.0, 80.0, 80.0, 80.0, "%", "SMs Active")]
+    metrics = table("gpu_metric_sum", with_metrics(SMs_Active=80, Tensor_Active=0), tmp_path)
+    assert [row[1:] for row in metrics.rows] == [(0, 80.0, 80.0, 80.0, 80.0, "%", "SMs Active")]
 
 
 @pytest.mark.parametrize(
@@ -72,13 +72,13 @@ def test_memory_has_its_peak_and_when(tmp_path: Path) -> None:
     events = recording.rows["CUDA_GPU_MEMORY_USAGE_EVENTS"]
     first = events[0]
     events.insert(0, (-5, first[1], first[2], 50_000_000, 2, 1))
-    found = table("gpu_memory_sum", recording, tmp_path)
-    assert [str(column) for column in found.columns][3:6] == [
+    memory = table("gpu_memory_sum", recording, tmp_path)
+    assert [str(column) for column in memory.columns][3:6] == [
         "Peak (MB)",
         "Peak At (ns)",
         "End (MB)",
     ]
-    assert found.rows == ((0, 0, "Device", 300.0, first[0], 0.0, 3, 4),)
+    assert memory.rows == ((0, 0, "Device", 300.0, first[0], 0.0, 3, 4),)
 
 
 def sampled() -> Recording:
@@ -95,9 +95,9 @@ def sampled() -> Recording:
 
 
 def test_functions_by_samples(tmp_path: Path) -> None:
-    found = table("host_function_sum", sampled(), tmp_path)
-    assert set(found.column("Language")) == {"Python", "C/C++"}
-    rows = {str(row[6]): row for row in found.rows}
+    functions = table("host_function_sum", sampled(), tmp_path)
+    assert set(functions.column("Language")) == {"Python", "C/C++"}
+    rows = {str(row[6]): row for row in functions.rows}
     assert rows["write_log (log.py)"][1] == 100.0
     assert rows["<module> (train.py)"][1:5] == (0.0, 0, 0, 100.0)
     assert int(str(rows["write_log (log.py)"][3])) > 0

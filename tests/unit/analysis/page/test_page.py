@@ -148,9 +148,9 @@ def test_same_input_same_bytes(short_run: Path, tmp_path: Path) -> None:
 
 
 def test_the_timeline_has_every_operation_of_a_short_run(html: str) -> None:
-    found = re.search(r'id="timeline-facts">(.*?)</script>', html)
-    assert found
-    facts = json.loads(found[1])
+    match = re.search(r'id="timeline-facts">(.*?)</script>', html)
+    assert match
+    facts = json.loads(match[1])
     assert [rank["events"]["gap"][1] for rank in facts["ranks"]] == [7941] * 4
     assert [rank["exact"][2] for rank in facts["ranks"]] == [1] * 4
     assert "31,764 of 31,764 GPU operations" in html

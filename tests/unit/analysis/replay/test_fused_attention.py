@@ -63,8 +63,8 @@ def find(kernels: Kernels, streams: Sequence[int] = ()) -> AttentionKernels:
     return find_attention(letters, code, stream, np.cumsum(length) - length, length)
 
 
-def list_rows(found: AttentionKernels) -> dict[str, list[int]]:
-    parts = ((part.name, getattr(found, part.name)) for part in fields(found))
+def list_rows(kernels: AttentionKernels) -> dict[str, list[int]]:
+    parts = ((part.name, getattr(kernels, part.name)) for part in fields(kernels))
     return {
         name: sorted(rows.tolist())
         for name, rows in parts
@@ -128,8 +128,8 @@ def test_another_softmax_is_no_attention(kernels: Kernels) -> None:
 
 def test_a_chain_is_on_one_stream() -> None:
     kernels = (PRODUCT, BACKWARD, SOFTMAX, SOFTMAX, PRODUCT, PRODUCT)
-    found = find(kernels, streams=(7, 13, 7, 13, 7, 13))
-    assert list_rows(found) == {"forward": [0, 4], "scores": [2]}
+    attention = find(kernels, streams=(7, 13, 7, 13, 7, 13))
+    assert list_rows(attention) == {"forward": [0, 4], "scores": [2]}
 
 
 @pytest.mark.parametrize(

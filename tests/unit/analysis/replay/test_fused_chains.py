@@ -97,7 +97,7 @@ def find(
 ) -> list[list[int]]:
     names = list(dict(kernels))
     length = np.array([int(1_000 * us) for _, us in kernels])
-    found = find_chains(
+    chains = find_chains(
         [find_work(name) for name in names],
         np.array([names.index(name) for name, _ in kernels]),
         np.array(lane or [7] * len(kernels)),
@@ -105,7 +105,7 @@ def find(
         length,
         np.array(threads or [1 << 20] * len(kernels)),
     )
-    rows = np.split(found.rows, np.flatnonzero(np.diff(found.chain)) + 1)
+    rows = np.split(chains.rows, np.flatnonzero(np.diff(chains.chain)) + 1)
     return [part.tolist() for part in rows if len(part)]
 
 

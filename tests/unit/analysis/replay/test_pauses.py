@@ -14,10 +14,10 @@ TENSORS, WORK_US = 12, 60
 
 def read(rank: Rank, megabytes: float) -> None:
     """Copy from the device to pageable memory; the host waits for it."""
-    asked, size = rank.now, int(megabytes * 1e6)
-    start = max(rank.free + US, asked + 4 * US)
+    launch_time, size = rank.now, int(megabytes * 1e6)
+    start = max(rank.free + US, launch_time + 4 * US)
     rank.free = start + int(size / 20)
-    call = rank.call("cudaMemcpyAsync_v3020", (rank.free - asked) / US)
+    call = rank.call("cudaMemcpyAsync_v3020", (rank.free - launch_time) / US)
     place = (rank.rank, STREAM, call, rank.process, size, 2, 0, 2)
     rank.recording.add("CUPTI_ACTIVITY_KIND_MEMCPY", start, rank.free, *place)
 

@@ -29,7 +29,7 @@ def test_names_of_work_are_left_alone(text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("value", "found"),
+    ("value", "variables"),
     [
         ('RANK="1"', {"RANK": "1"}),
         ("A=1;B=two words;C=", {"A": "1", "B": "two words", "C": ""}),
@@ -37,8 +37,10 @@ def test_names_of_work_are_left_alone(text: str) -> None:
         ("A=1\0B=x=y\0", {"A": "1", "B": "x=y"}),
     ],
 )
-def test_environments_are_read_however_nsys_writes_them(value: str, found: dict[str, str]) -> None:
-    assert parse_variables(value) == found
+def test_environments_are_read_however_nsys_writes_them(
+    value: str, variables: dict[str, str]
+) -> None:
+    assert parse_variables(value) == variables
 
 
 @pytest.mark.parametrize(

@@ -141,6 +141,6 @@ SHAPES = (serve, simulate, train, compile_in_between, ask_two_networks, change_l
 
 def is_right(program: Drawn, begins: Sequence[int]) -> bool:
     """Whether the steps that were found are the program's, or equal parts of them."""
-    found, steps = len(begins), program.steps
-    parts = max(1, round(found / steps))
-    return abs(found - parts * steps) <= 2 * parts or abs(found - steps / program.seldom) <= 2
+    count, steps = len(begins), program.steps
+    parts = max(1, round(count / steps))
+    return abs(count - parts * steps) <= 2 * parts or abs(count - steps / program.seldom) <= 2

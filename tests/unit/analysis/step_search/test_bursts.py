@@ -24,9 +24,9 @@ def test_an_autotuner_in_each_eighth_step_is_not_the_steps(period: int) -> None:
         if number % period == 0:
             tune(program, 240 + number)
         program.launch(range(LAYER + 3, LAYER + 36))
-    found = steps_of(program)
-    assert abs(len(found.first) - 48) <= 1
-    assert np.isin(found.first, program.begins).mean() >= 0.9
+    steps = steps_of(program)
+    assert abs(len(steps.first) - 48) <= 1
+    assert np.isin(steps.first, program.begins).mean() >= 0.9
 
 
 def test_iterations_of_a_solver_stay_the_steps() -> None:

@@ -23,5 +23,5 @@ def finds_steps(seed: int) -> bool:
 @pytest.mark.parametrize("seed", list_seeds([28], nightly=3))
 def test_most_programs_have_their_steps(seed: int) -> None:
     count = choose_size(8, nightly=200)
-    found = sum(finds_steps(1000 * seed + number) for number in range(count))
-    assert found >= RIGHT * count
+    right = sum(finds_steps(1000 * seed + number) for number in range(count))
+    assert right >= RIGHT * count

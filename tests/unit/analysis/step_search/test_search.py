@@ -45,14 +45,14 @@ class Program:
 
     def launches(self) -> Launches:
         token = np.array(self.tokens, np.int64)
-        asked = np.cumsum(np.array(self.pauses, np.int64) * 1000)
+        call_starts = np.cumsum(np.array(self.pauses, np.int64) * 1000)
         kernel = token >= OPTIMIZER
         return Launches(
             token=token,
             kind=token,
-            call_starts=asked,
-            call_ends=asked + 4000,
-            pause=np.diff(asked, prepend=asked[:1]) - 4000,
+            call_starts=call_starts,
+            call_ends=call_starts + 4000,
+            pause=np.diff(call_starts, prepend=call_starts[:1]) - 4000,
             gpu=np.select(
                 [token == GRAPH, token >= TRIED, kernel], [2_000_000, 1_000, 20_000], 1_000
             ),
@@ -369,17 +369,17 @@ def recorded(act: Callable[[Program, int], None], steps: int = 40) -> Program:
 
 
 def steps_of(program: Program) -> Repetition:
-    found = find_repetition(program.launches())
-    assert isinstance(found, Repetition), found
-    return found
+    steps = find_repetition(program.launches())
+    assert isinstance(steps, Repetition), steps
+    return steps
 
 
 @pytest.mark.parametrize("act", PROGRAMS)
 def test_count_and_boundaries(act: Callable[[Program, int], None]) -> None:
     program = recorded(act)
-    found = steps_of(program)
-    assert abs(len(found.first) - 40) <= 1
-    right = np.isin(found.first, program.begins)
+    steps = steps_of(program)
+    assert abs(len(steps.first) - 40) <= 1
+    right = np.isin(steps.first, program.begins)
     assert right.mean() >= 0.9
 
 
@@ -391,10 +391,10 @@ def test_a_window_that_cuts_steps(act: Callable[[Program, int], None], cut: floa
     program = Program(
         whole.tokens[low:high], whole.pauses[low:high], [b - low for b in whole.begins if low <= b]
     )
-    found = steps_of(program)
+    steps = steps_of(program)
     inside = sum(begin < high - low for begin in program.begins)
-    assert abs(len(found.first) - inside) <= 2
-    assert np.isin(found.first[1:-1], program.begins).mean() >= 0.8
+    assert abs(len(steps.first) - inside) <= 2
+    assert np.isin(steps.first[1:-1], program.begins).mean() >= 0.8
 
 
 @pytest.mark.parametrize(
@@ -467,9 +467,9 @@ def test_shapes_that_choose_kernels_by_turns_do_not_join_two_steps() -> None:
         for part in range(LAYER + 1, LAYER + 31, 3):
             program.launch([LAYER] * 3 + [part, part + 1, part + 2 + 50 * (number % 2)])
         program.launch([HEAD + 1, HEAD + 2])
-    found = steps_of(program)
-    assert abs(len(found.first) - 40) <= 1
-    assert np.isin(found.first, program.begins).mean() >= 0.9
+    steps = steps_of(program)
+    assert abs(len(steps.first) - 40) <= 1
+    assert np.isin(steps.first, program.begins).mean() >= 0.9
 
 
 @pytest.mark.parametrize(

@@ -81,13 +81,13 @@ def test_pages_hold_every_width_of_integer(
     connection.executemany("INSERT INTO t VALUES (?, ?)", rows)
     connection.commit()
     connection.close()
-    (found,) = reader(path).integers(rootpage(path, "t"), [(1,)], {})
-    assert found.tolist() == [MISSING if value is None else value for value in values]
+    (column,) = reader(path).integers(rootpage(path, "t"), [(1,)], {})
+    assert column.tolist() == [MISSING if value is None else value for value in values]
     (narrow,) = reader(path).integers(
         rootpage(path, "t"), [(1,)], {}, lambda arrays: [*map(narrow_column, arrays)]
     )
-    assert narrow.tolist() == found.tolist()
-    assert narrow.itemsize == (4 if max(map(abs, found.tolist())) < 2**29 else 8)
+    assert narrow.tolist() == column.tolist()
+    assert narrow.itemsize == (4 if max(map(abs, column.tolist())) < 2**29 else 8)
 
 
 def test_cells_of_one_page_may_have_rowids_and_sizes_of_any_length(tmp_path: Path) -> None:
@@ -129,11 +129,11 @@ def test_long_texts_before_a_column_do_not_hide_it(tmp_path: Path) -> None:
 def test_rows_come_sorted_and_filtered(tmp_path: Path) -> None:
     rows = [kernel(30, 40, 2), kernel(10, 20, 1), kernel(10, 15, 1), kernel(50, 60, 3)]
     with Database.open(make_report(tmp_path / "r.sqlite", {KERNEL: rows}, "abc")) as database:
-        found = database.load(KERNEL, "start", "end", "end-start", only={"demangledName": (1, 2)})
+        columns = database.load(KERNEL, "start", "end", "end-start", only={"demangledName": (1, 2)})
         raw = database.load(KERNEL, "start", sort=False)
         names = database.names(database.load(KERNEL, "demangledName")["demangledName"])
-    assert found["start"].tolist() == [10, 10, 30]
-    assert found["end-start"].tolist() == [5, 10, 10]
+    assert columns["start"].tolist() == [10, 10, 30]
+    assert columns["end-start"].tolist() == [5, 10, 10]
     assert raw["start"].tolist() == [30, 10, 10, 50]
     assert names == {1: "a", 2: "b", 3: "c"}
 

@@ -50,16 +50,16 @@ def both(plain: Path, folder: Path) -> Iterator[tuple[Database, Database]]:
 def test_every_table_is_the_same(
     both: tuple[Database, Database], plain: Path, folder: Path, name: str
 ) -> None:
-    expected, found = map({**ANALYSES, **OURS}[name].table, both)
-    assert found.columns == expected.columns
+    expected, parquet = map({**ANALYSES, **OURS}[name].table, both)
+    assert parquet.columns == expected.columns
     # capture_health names the report.
-    assert str(found.rows).replace(folder.name, plain.name) == str(expected.rows)
+    assert str(parquet.rows).replace(folder.name, plain.name) == str(expected.rows)
 
 
 @pytest.mark.further
 def test_the_findings_are_the_same(both: tuple[Database, Database]) -> None:
-    expected, found = (diagnose_reports(database).to_json() for database in both)
-    assert found == expected
+    expected, parquet = (diagnose_reports(database).to_json() for database in both)
+    assert parquet == expected
 
 
 def test_counts_filters_and_absent_columns(folder: Path) -> None:

@@ -106,11 +106,11 @@ def test_a_kernel_without_its_namespace_is_looked_up_by_its_whole_name(tmp_path:
     rows[-2:] = [(*row[:-1], recording.name("dispatch")) for row in rows[-2:]]
     with Database.open(recording.save(tmp_path / "ep.sqlite")) as database:
         (activity,) = activities_of(database, Scope())
-    found = [
+    kinds = [
         (activity.names[int(code)], kind)
         for code, kind in zip(activity.ops.name, activity.ops.kind, strict=True)
     ]
-    assert found[-2:] == [("deep_ep::intranode::dispatch", COMMUNICATION), ("dispatch", COMPUTE)]
+    assert kinds[-2:] == [("deep_ep::intranode::dispatch", COMMUNICATION), ("dispatch", COMPUTE)]
 
 
 def test_an_undecided_kernel_is_named(tmp_path: Path) -> None:

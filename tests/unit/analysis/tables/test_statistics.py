@@ -50,8 +50,8 @@ def test_pooling_in_any_order_gives_the_same_bits() -> None:
 @pytest.mark.parametrize("share", [0.0, 0.25, 0.5, 0.95, 1.0])
 def test_quantiles_are_numpys(share: float) -> None:
     values = [value % 10**6 for value in VALUES]
-    found = compute_quantiles(samples(values, ["a"] * len(values)), share)
-    assert found.tolist() == pytest.approx([np.quantile(values, share)])
+    quantiles = compute_quantiles(samples(values, ["a"] * len(values)), share)
+    assert quantiles.tolist() == pytest.approx([np.quantile(values, share)])
 
 
 def test_a_single_value_has_no_deviation() -> None:
@@ -69,6 +69,6 @@ def test_negative_values_and_no_values() -> None:
 def test_distinct_counts_combinations(scale: int) -> None:
     first = np.array([3, 1, 3, 1, 2]) * scale
     second = np.array([0, 0, 0, 9, 0])
-    codes, found = encode_rows(first, second)
-    assert found == [(scale, 0), (scale, 9), (2 * scale, 0), (3 * scale, 0)]
+    codes, rows = encode_rows(first, second)
+    assert rows == [(scale, 0), (scale, 9), (2 * scale, 0), (3 * scale, 0)]
     assert codes.tolist() == [3, 0, 3, 1, 2]

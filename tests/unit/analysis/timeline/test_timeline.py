@@ -87,8 +87,8 @@ class Parsed:
             assert not stack
 
     def flows(self, field: int) -> Counter[bytes]:
-        found = [event[2].get(field) for events in self.events.values() for event in events]
-        return Counter(flow for flow in found if flow)
+        flows = [event[2].get(field) for events in self.events.values() for event in events]
+        return Counter(flow for flow in flows if flow)
 
 
 @pytest.fixture(scope="module")
@@ -192,8 +192,8 @@ def test_an_unreadable_report_leaves_no_trace(tmp_path: Path) -> None:
 def test_an_unreadable_report_beside_others_is_told_and_left_out(tmp_path: Path) -> None:
     bad, told = tmp_path / "rank1.sqlite", list[str]()
     bad.write_bytes(b"not a database")
-    found = write_timeline([SMALL, (str(bad), Scope())], tmp_path / "out.gz", notify=told.append)
-    assert found == write_timeline([SMALL], tmp_path / "alone.gz")
+    facts = write_timeline([SMALL, (str(bad), Scope())], tmp_path / "out.gz", notify=told.append)
+    assert facts == write_timeline([SMALL], tmp_path / "alone.gz")
     assert (tmp_path / "out.gz").read_bytes() == (tmp_path / "alone.gz").read_bytes()
     assert told[-2].startswith(f"left out: {bad} is not a SQLite file")
     assert told[-1] == "note: 1 of 2 reports left out: what follows is of the other 1"

@@ -27,10 +27,10 @@ def place(tmp_path: Path) -> Path:
 def test_a_run_is_one_of_report_dir_and_no_path(tmp_path: Path, place: Path) -> None:
     runs = tmp_path / "runs"
     runs.mkdir()
-    asked = Answers(report_dir=runs)
+    answers = Answers(report_dir=runs)
     for run in (str(place), "../..", "given", "s3://bucket/rank0.sqlite"):
         with pytest.raises(SettingsError, match="no run"):
-            asked.diagnose(run)
+            answers.diagnose(run)
 
 
 @pytest.mark.further
@@ -80,12 +80,12 @@ def test_a_page_before_the_first_and_a_rank_that_has_no_step_are_refused(tmp_pat
         rank.synchronize()
         rank.range("step", start)
     rank.recording.save(tmp_path / "rank0.sqlite")
-    asked = Answers(report_dir=tmp_path, given=(str(tmp_path),))
-    steps = json.loads(asked.list_steps("given"))
+    answers = Answers(report_dir=tmp_path, given=(str(tmp_path),))
+    steps = json.loads(answers.list_steps("given"))
     assert len(steps["rows"]) >= 7
     assert steps["claims"].startswith("derived: where a step begins")
     with pytest.raises(SettingsError, match="of rank 7"):
-        asked.list_steps("given", rank=7)
+        answers.list_steps("given", rank=7)
     with pytest.raises(SettingsError, match="offset -1 is below 0"):
         format_table_page([], "measured", -1)
 
