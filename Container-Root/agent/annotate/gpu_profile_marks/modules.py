@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from types import FrameType
 
     from gpu_profile_marks.backward import Backward
+    from gpu_profile_marks.stopwatch import Stopwatch
 
 _FORWARD = object()
 _MOST_SEARCHES = 64  # for modules that were added to a model: some 1 ms each
@@ -30,6 +31,8 @@ class _Thread(threading.local):
     depth = 0
     compiled: Any = None
     """The compiled module that runs: its hooks may run in it, too."""
+    watch: Stopwatch | None = None
+    """What times the forward of the outermost module, where steps count it."""
 
 
 _THREAD = _Thread()
@@ -45,9 +48,11 @@ _marks: ModuleMarks | None = None
 
 
 class ModuleMarks:
-    """The marks of forwards. `starts` is called with an outermost module before its forward."""
+    """The marks of forwards. `starts` is called with an outermost module before its forward, and
+    returns what times it.
+    """
 
-    def __init__(self, starts: Callable[[Any], None]) -> None:
+    def __init__(self, starts: Callable[[Any], Stopwatch | None]) -> None:
         self._starts = starts
         self._phase = make_mark("forward")
 
@@ -70,8 +75,13 @@ class ModuleMarks:
 
     def _begin(self, module: Any) -> None:  # noqa: ANN401 - a torch.nn.Module
         """Begin the outermost forward."""
-        self._starts(module)
+        self._open(self._starts(module))
+
+    def _open(self, watch: Stopwatch | None) -> None:
         RANGES.push(_FORWARD, self._phase)
+        _THREAD.watch = watch
+        if watch is not None:
+            watch.start()
 
     def leave(self, module: Any, _arguments: Any, _output: Any) -> None:  # noqa: ANN401 - torch
         thread = _THREAD
@@ -87,7 +97,10 @@ class ModuleMarks:
 
     def _end(self) -> None:
         """End the outermost forward."""
-        _THREAD.outermost, _THREAD.depth = None, 0
+        thread = _THREAD
+        if thread.watch is not None:
+            thread.watch.stop()
+        thread.outermost, thread.depth, thread.watch = None, 0, None
         RANGES.pop(_FORWARD)
 
 
@@ -98,7 +111,7 @@ class EveryModuleMarks(ModuleMarks):
     tenth to a step of small modules.
     """
 
-    def __init__(self, starts: Callable[[Any], None], backward: Backward) -> None:
+    def __init__(self, starts: Callable[[Any], Stopwatch | None], backward: Backward) -> None:
         super().__init__(starts)
         self._backward = backward
         self._names = Names()
@@ -137,12 +150,12 @@ class EveryModuleMarks(ModuleMarks):
     def _begin(self, module: Any) -> None:  # noqa: ANN401 - a torch.nn.Module
         # The marks may end in this call: then this forward is the last one with marks.
         is_over = self._is_over
-        self._starts(module)
+        watch = self._starts(module)
         if not is_over:
             if self._names.find(module) is None:
                 self._names.name_tree(module)
             self._backward.begin(module)
-        RANGES.push(_FORWARD, self._phase)
+        self._open(watch)
 
     def _name_late(self, module: Any) -> Named:  # noqa: ANN401 - a torch.nn.Module
         """Name a module that was not in the outermost one when that was named.

@@ -31,6 +31,7 @@ class OptimizerMarks:
             RANGES.pop(optimizer)
             RANGES.push(optimizer, mark)
             open_groups(optimizer)
+            self._marks.steps.optimizer.start(id(optimizer))
             return self._with_closure(optimizer, mark, args, kwargs)
         except Exception as error:
             SWITCH.fail(error)
@@ -42,11 +43,30 @@ class OptimizerMarks:
         A closure runs forward and backward (LBFGS; Lightning always gives one).
         """
         if callable(kwargs.get("closure")):
-            closure = _outside(kwargs["closure"], optimizer, mark)
+            closure = self._outside(kwargs["closure"], optimizer, mark)
             return args, {**kwargs, "closure": closure}
         if len(args) > 1 and callable(args[1]):
-            return (args[0], _outside(args[1], optimizer, mark), *args[2:]), kwargs
+            return (args[0], self._outside(args[1], optimizer, mark), *args[2:]), kwargs
         return None
+
+    def _outside(self, closure: Any, optimizer: Any, mark: Any) -> Any:  # noqa: ANN401 - torch
+        @functools.wraps(closure)
+        def outside(*args: Any, **kwargs: Any) -> Any:  # noqa: ANN401 - the user's
+            reopen = SWITCH.on and SWITCH.guard(self._leave, optimizer)
+            result = closure(*args, **kwargs)
+            if reopen and SWITCH.on:
+                SWITCH.guard(self._enter, optimizer, mark)
+            return result
+
+        return outside
+
+    def _leave(self, optimizer: Any) -> bool:  # noqa: ANN401 - torch
+        self._marks.steps.optimizer.stop(id(optimizer))
+        return RANGES.pop(optimizer)
+
+    def _enter(self, optimizer: Any, mark: Any) -> None:  # noqa: ANN401 - torch
+        RANGES.push(optimizer, mark)
+        self._marks.steps.optimizer.start(id(optimizer))
 
     def after(self, optimizer: Any, _args: Any, _kwargs: Any) -> None:  # noqa: ANN401 - torch
         if self._compiling():
@@ -54,7 +74,7 @@ class OptimizerMarks:
         try:
             close_groups(optimizer)
             if SWITCH.on:
-                RANGES.pop(optimizer)
+                self._leave(optimizer)
             if SWITCH.is_alive():
                 self._marks.optimizer_called(optimizer)
         except Exception as error:
@@ -77,18 +97,6 @@ class OptimizerMarks:
             return result
 
         scaler_class.step = in_file_of(step, counted)
-
-
-def _outside(closure: Callable[..., Any], optimizer: Any, mark: Any) -> Callable[..., Any]:  # noqa: ANN401 - torch
-    @functools.wraps(closure)
-    def outside(*args: Any, **kwargs: Any) -> Any:  # noqa: ANN401 - the user's
-        reopen = SWITCH.on and SWITCH.guard(RANGES.pop, optimizer)
-        result = closure(*args, **kwargs)
-        if reopen and SWITCH.on:
-            SWITCH.guard(RANGES.push, optimizer, mark)
-        return result
-
-    return outside
 
 
 def mark_calls(torch: Any, owner: Any, name: str, message: str) -> None:  # noqa: ANN401 - torch

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from gpu_profile_marks.ending import Ending
     from gpu_profile_marks.forwards import Forwards
     from gpu_profile_marks.steps import Steps
+    from gpu_profile_marks.stopwatch import Stopwatch
     from gpu_profile_marks.window import Window
 
 _STEP = object()
@@ -38,8 +39,9 @@ class StepMarks:
         self.forwards: Forwards | None = None
         self._is_over = False
 
-    def at_forward(self, module: Any) -> None:  # noqa: ANN401 - a torch.nn.Module
-        """Begin a step where this forward of the outermost module is the first of one.
+    def at_forward(self, module: Any) -> Stopwatch | None:  # noqa: ANN401 - a torch.nn.Module
+        """Begin a step where this forward of the outermost module is the first of one. Returns what
+        times it.
 
         Forwards in the backward pass (recomputation), inside another range (a transform in data
         loading) and in other threads are none.
@@ -48,9 +50,9 @@ class StepMarks:
         ranges, thread = RANGES.open, threading.get_ident()
         inside = len(ranges) > 1 or (ranges and ranges[0][0] is not _STEP)
         if self._torch._C._current_graph_task_id() != -1 or inside:
-            return
+            return None
         if self._thread not in (0, thread) or self._is_over:
-            return
+            return None
         if self.forwards is not None and self.forwards.counts(module):
             self._thread = thread
             self.steps.unit = FORWARD
@@ -58,6 +60,7 @@ class StepMarks:
         elif self.steps.begins_at_forward():
             self._thread = thread
             self._begin()
+        return self.steps.forward
 
     def at_replay(self, graph: Any) -> None:  # noqa: ANN401 - a torch.cuda.CUDAGraph
         """Count the replay of a CUDA graph where forwards are counted. One inside a forward, as of

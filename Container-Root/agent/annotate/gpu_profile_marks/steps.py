@@ -10,6 +10,8 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING
 
+from gpu_profile_marks.stopwatch import Stopwatch
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -20,7 +22,10 @@ _MOST_SEARCHES = 20  # for optimizers
 
 
 class Steps:
-    """The steps so far: `number` is that of the open one, -1 before the first forward."""
+    """The steps so far: `number` is that of the open one, -1 before the first forward.
+
+    `forward` and `optimizer` time the host in these phases of a step, where hooks surround them.
+    """
 
     def __init__(self, clock: Callable[[], float] = time.perf_counter) -> None:
         self.number = -1
@@ -28,6 +33,7 @@ class Steps:
         self.times_s: list[float] = []
         self._clock = clock
         self._began = 0.0
+        self.forward, self.optimizer = Stopwatch(clock), Stopwatch(clock)
         self._last_call = 0.0
         self._called: set[int] = set()
         self._cycle: set[int] = set()
@@ -47,8 +53,11 @@ class Steps:
     def begin(self) -> int:
         """Begin the next step. Returns its number, from 0."""
         now = self._clock()
-        if self.number >= 0 and len(self.times_s) < _MOST_TIMES:
+        keep = self.number >= 0 and len(self.times_s) < _MOST_TIMES
+        if keep:
             self.times_s.append(now - self._began)
+        for phase in (self.forward, self.optimizer):
+            phase.end_step(keep=keep)
         self.number += 1
         self._began = now
         self._called = set()
@@ -58,6 +67,7 @@ class Steps:
     def begin_again(self) -> None:
         """Forget what was counted: the program had not begun to train."""
         self.number, self.unit, self.times_s = -1, STEP, []
+        self.forward, self.optimizer = Stopwatch(self._clock), Stopwatch(self._clock)
 
     def leave_out(self) -> None:
         """Begin the open step's time again: its beginning held the start of the recording."""
@@ -86,3 +96,13 @@ class Steps:
     def times(self) -> list[float]:
         """Return the seconds of each step. The open step ends at its last optimizer call."""
         return [*self.times_s, self._last_call - self._began] if self._called else self.times_s
+
+    def phases(self) -> dict[str, list[float]]:
+        """Return the seconds of the host in each phase, by step as times(); none of a phase that no
+        hook has seen.
+        """
+        times = {
+            name: [*phase.times_s, phase.open_s] if self._called else phase.times_s
+            for name, phase in (("forward", self.forward), ("optimizer", self.optimizer))
+        }
+        return {name: seconds for name, seconds in times.items() if any(seconds)}

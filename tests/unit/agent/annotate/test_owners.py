@@ -1,5 +1,6 @@
 """The level `steps`: hooks on the modules that own an optimizer's parameters, and on no others."""
 
+import json
 import pickle
 import subprocess
 from pathlib import Path
@@ -49,6 +50,40 @@ def test_only_the_owner_has_hooks(site: Path, tool: Path) -> None:
     hooks = "['after_step', 'before_step', 'module', 'parameter'] 1 0\n"
     assert (done.stdout, done.stderr) == (f"{hooks}went on\n", "")
     assert list_pushed(site) == 3 * STEP
+
+
+def test_the_host_is_timed_in_the_forward_and_the_optimizer(site: Path, tool: Path) -> None:
+    """By the program's clock, in each step and without what a closure does: it sleeps for 50 ms. A
+    forward in another thread is none of the step's.
+    """
+    file = site / "rank0.n.steps.json"
+    code = (
+        "import threading, time\n"
+        "def forward(): time.sleep(0.02)\n"
+        "class Closing(torch.optim.Optimizer):\n"
+        "    def step(self, closure):\n"
+        "        args, _ = torch.HOOKS['before_step'](self, (self, closure), {})\n"
+        "        time.sleep(0.01); args[1](); time.sleep(0.01)\n"
+        "        torch.HOOKS['after_step'](self, args, {})\n"
+        "optimizer = Closing(model.parameters())\nmodel.forward = forward\n"
+        "for _ in range(3):\n"
+        "    model(); model()\n"
+        "    other = threading.Thread(target=model); other.start(); other.join()\n"
+        "    optimizer.step(lambda: time.sleep(0.05))\n"
+    )
+    done = run_modules(
+        site, tool, f"{MODEL}{code}", GPU_PROFILE_ANNOTATE="steps", GPU_PROFILE_STEPS_FILE=str(file)
+    )
+    assert (done.stdout, done.stderr) == ("went on\n", "")
+    facts = json.loads(file.read_text())
+    assert {name: len(times) for name, times in facts["phases"].items()} == {
+        "forward_ms": 3,
+        "optimizer_ms": 3,
+    }
+    times = zip(facts["ms"], *facts["phases"].values(), strict=True)
+    for step_ms, forward_ms, optimizer_ms in times:
+        assert 40 <= forward_ms <= step_ms - 90  # the closure, and the other thread
+        assert 20 <= optimizer_ms <= step_ms - 110
 
 
 def test_a_container_without_a_forward_has_its_parts_hooked(site: Path, tool: Path) -> None:

@@ -1,5 +1,7 @@
 """Steps counted from forwards and optimizer calls."""
 
+import itertools
+
 import pytest
 from gpu_profile_marks.steps import Steps
 
@@ -80,3 +82,32 @@ def test_the_start_of_the_recording_is_in_no_step() -> None:
     steps.leave_out()
     steps.call(1, set)
     assert steps.times() == [1.0]
+
+
+def test_phases_are_timed_by_step() -> None:
+    """Each call of the clock is a second later. A phase that was left by an exception begins again,
+    or ends with its step; one inside another is a part of it.
+    """
+    clock = itertools.count()
+    steps = Steps(lambda: float(next(clock)))
+    assert steps.phases() == {}
+    steps.forward.start()  # before the first step
+    steps.begin()
+    for _ in range(2):  # gradient accumulation
+        steps.forward.start()
+        steps.forward.stop()
+    steps.optimizer.start(7)
+    steps.optimizer.start(8)
+    steps.optimizer.stop(8)
+    steps.optimizer.stop(7)
+    steps.call(7, set)
+    steps.begin()
+    steps.forward.start()  # raised an exception
+    steps.forward.start()
+    steps.forward.stop()
+    steps.optimizer.start(7)
+    steps.call(7, set)
+    assert steps.phases() == {"forward": [2.0, 1.0], "optimizer": [1.0, 0.0]}
+    assert len(steps.times()) == 2
+    steps.begin_again()
+    assert steps.phases() == {}
