@@ -1,8 +1,9 @@
-"""Judge what the command itself answered: python bench/causes/answers.py OUT
+"""Judge what the command itself answered: python bench/causes/answers.py OUT [--no-factor]
 
 OUT is the folder of answers.sh. The control is that of the run, as in the answer that a user reads;
-score.py takes the step that was measured. Prints a table in Markdown, in ms a step of the program;
-where the answer is of a part of such a step, its figures are taken as often as the step holds it.
+score.py takes the step that was measured. --no-factor leaves out how fast the marks timed the host.
+Prints a table in Markdown, in ms a step of the program; where the answer is of a part of such a
+step, its figures are taken as often as the step holds it.
 """
 
 import json
@@ -17,17 +18,19 @@ from gpu_profile.analysis.findings.diagnose import judge_run
 from gpu_profile.analysis.findings.finding import Finding
 from gpu_profile.analysis.findings.table import RULES
 from gpu_profile.analysis.replay.plan.plan import Plan
+from gpu_profile.analysis.replay.shadow.timed_phases import UNKNOWN
 from gpu_profile.runs.baseline import PlainStep, find_plain_step_of
 from gpu_profile.runs.step_times import find_times_file, read_times
 
 
-def make_row(folder: Path) -> str:
+def make_row(folder: Path, *, has_factor: bool = True) -> str:
     """The row of the program in NAME/."""
     planted, fixed = (_list_blocks(folder, kind) for kind in ("planted", "fixed"))
     step = statistics.median(planted)
     gains = [before - after for before, after in zip(planted, fixed, strict=True)]
     run = next(folder.glob("runs/*/run.json")).parent
     plain = find_plain_step_of(run)
+    plain = plain if has_factor else plain._replace(phases=UNKNOWN)
     facts, error_ns = read_ranks(sorted(run.glob("*.sqlite")))
     diagnosis = judge_run(facts, error_ns, *plain)
     first = diagnosis.findings[0] if diagnosis.findings else None
@@ -80,8 +83,9 @@ def main() -> None:
         "| program | step (blocks) | control | step told | measured gain | first finding | right |"
     )
     print("|---|---|---|---|---|---|---|")
-    for file in sorted(Path(sys.argv[1]).glob("*/before.json")):
-        print(make_row(file.parent), flush=True)
+    folder, *flags = sys.argv[1:]
+    for file in sorted(Path(folder).glob("*/before.json")):
+        print(make_row(file.parent, has_factor="--no-factor" not in flags), flush=True)
 
 
 if __name__ == "__main__":

@@ -29,12 +29,14 @@ loop of 567 calls on the host of an H200 (docs/accuracy.md)."""
 class PlainStep(NamedTuple):
     """A step (ms) that was not recorded, 0 where none is known. `callback_ns`: what nsys still
     takes of each call of CUDA in it. `ratio`: of its time to that of the recorded step, where
-    forwards tell that alone; else 0.
+    forwards tell that alone; else 0. `phases`: such ratios of the host's time in the forward and in
+    the optimizer, 0 where unknown.
     """
 
     ms: float = 0.0
     callback_ns: int = 0
     ratio: float = 0.0
+    phases: tuple[float, float] = (0.0, 0.0)
 
     def find_ms(self, recorded_ms: float) -> float:
         return self.ms or self.ratio * recorded_ms
@@ -124,7 +126,9 @@ def find_plain_step(run: RunRecord) -> PlainStep:
     if baseline_ms:
         return PlainStep(baseline_ms)
     chosen = _choose_control(run)
-    return PlainStep(chosen.control["ms"], CALLBACK_NS) if chosen else PlainStep()
+    if chosen is None:
+        return PlainStep()
+    return PlainStep(chosen.control["ms"], CALLBACK_NS, phases=_find_phases(chosen))
 
 
 def _find_ratio(run: RunRecord) -> PlainStep:
@@ -134,7 +138,13 @@ def _find_ratio(run: RunRecord) -> PlainStep:
     if not chosen or not chosen.control["recorded_ms"]:
         return PlainStep()
     ratio = chosen.control["ms"] / chosen.control["recorded_ms"]
-    return PlainStep(callback_ns=CALLBACK_NS, ratio=ratio)
+    return PlainStep(callback_ns=CALLBACK_NS, ratio=ratio, phases=_find_phases(chosen))
+
+
+def _find_phases(report: ReportSummary) -> tuple[float, float]:
+    """The ratios of the phases; a run of an older version has none."""
+    control = report.control
+    return control.get("forward_ratio", 0.0), control.get("optimizer_ratio", 0.0)
 
 
 def _choose_control(run: RunRecord) -> ReportSummary | None:

@@ -13,13 +13,16 @@ from gpu_profile.runs.reports.report_files import strip_suffix
 
 ENDING = ".steps.json"
 STEP, FORWARD = "step", "forward"
-_MOST_BYTES = 1 << 21  # 100,000 steps, the most that the marks write, take 1 MB
+_PHASES = "forward_ms", "optimizer_ms"
+_MOST_BYTES = 1 << 22  # 100,000 steps, the most that the marks write, take 3 MB with two phases
 _MOST_STEPS = 200  # of 512 ranks these make 2 MB of run.json
 _COUNTED = 50  # of them, those after the recording
 _START_STEPS = 20  # of the program: compilers, autotuning
 _FEWEST = 3
 _ENOUGH = 10
 """So many slow steps tell their part within a tenth."""
+_ENOUGH_PHASES = 10
+"""So many steps have a quartile that a few slow ones do not move."""
 _SLOW = 2.0
 """A step is slow if it takes as many times the median, and nothing as slow was recorded."""
 
@@ -31,7 +34,9 @@ class Control:
     `first` is the number of the first of `count` steps. `ms` is their mean, `recorded_ms` that of
     the recorded steps. `slow_step` took `slow_ms`, 0 for none: it is slower than all that is
     recorded. `slow_part`: of the recorded steps, those that are slow, where `ms` has them as often
-    and as slow as they were recorded; 0 where these steps tell it themselves.
+    and as slow as they were recorded; 0 where these steps tell it themselves. `forward_ratio` and
+    `optimizer_ratio`: of the host's time in these phases to that in the recorded steps, 0 where
+    they were not timed.
     """
 
     first: int
@@ -41,6 +46,8 @@ class Control:
     slow_step: int = 0
     slow_ms: float = 0.0
     slow_part: float = 0.0
+    forward_ratio: float = 0.0
+    optimizer_ratio: float = 0.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,12 +57,16 @@ class StepTimes:
     `recorded_steps` is (20, 40) if the report holds steps 20 to 39. `control` is the first step
     after the end of nsys' work, None where there is none. `unit`: "forward" where these are
     forwards of a program without an optimizer, of which a step of the report may hold several.
+    `forward_ms` and `optimizer_ms` are those of the host in these phases of each step; empty where
+    they were not timed.
     """
 
     ms: tuple[float, ...]
     recorded_steps: tuple[int, int]
     control: int | None = None
     unit: str = STEP
+    forward_ms: tuple[float, ...] = ()
+    optimizer_ms: tuple[float, ...] = ()
 
     def excerpt(self) -> tuple[int, tuple[float, ...]]:
         """Return the number and times of the steps around the recording's end, at most 200."""
@@ -92,7 +103,24 @@ class StepTimes:
             slow_step=slow_step,
             slow_ms=slow_ms,
             slow_part=slow_part,
+            forward_ratio=self._compare_phase(self.forward_ms, self.control),
+            optimizer_ratio=self._compare_phase(self.optimizer_ms, self.control),
         )
+
+    def _compare_phase(self, phase_ms: Sequence[float], control: int) -> float:
+        """Return the ratio of a phase's time after the recording to the recorded one; 0 of few.
+
+        The lower quartiles are compared: a host that runs ahead of its GPU waits for it in some
+        steps, and a machine that others use makes some slower.
+        """
+        if len(phase_ms) != len(self.ms):
+            return 0.0
+        begin, end = self.recorded_steps
+        both = leave_out_start(phase_ms[:end], begin), phase_ms[control:][:_MOST_STEPS]
+        if min(map(len, both)) < _ENOUGH_PHASES:
+            return 0.0
+        recorded, later = (statistics.quantiles(times, n=4)[0] for times in both)
+        return later / recorded if recorded else 0.0
 
     def _measure(self, times: Sequence[float]) -> tuple[float, float]:
         """Return the mean of steps that were not recorded, and the part of slow ones in it that is
@@ -169,14 +197,29 @@ def read_times(path: Path) -> StepTimes | None:
     try:
         words = json.loads(files.read_text(path, _MOST_BYTES))
         begin, end = map(int, words["recorded"])
-        step_ms = tuple(float(ms) for ms in words["ms"])
+        step_ms = _parse_times(words["ms"])
         # The marks of an older image say nothing: their recording ends in the step after it.
         control = words.get("control", end + 1)
         control = None if control is None else int(control)
         unit = FORWARD if words.get("unit") == FORWARD else STEP
+        phases = dict(words.get("phases", {}))
+        forward_ms, optimizer_ms = (_parse_times(phases.get(name, ())) for name in _PHASES)
     except (OSError, ReportError, ValueError, TypeError, KeyError, RecursionError):
         return None
-    is_known = 0 <= begin <= end and (control is None or control >= end)
-    if not is_known or not all(math.isfinite(ms) and ms >= 0 for ms in step_ms):
+    if not 0 <= begin <= end or (control is not None and control < end):
         return None
-    return StepTimes(ms=step_ms, recorded_steps=(begin, end), control=control, unit=unit)
+    return StepTimes(
+        ms=step_ms,
+        recorded_steps=(begin, end),
+        control=control,
+        unit=unit,
+        forward_ms=forward_ms,
+        optimizer_ms=optimizer_ms,
+    )
+
+
+def _parse_times(words: Sequence[float]) -> tuple[float, ...]:
+    times = tuple(map(float, words))
+    if not all(math.isfinite(ms) and ms >= 0 for ms in times):
+        raise ValueError("no time")
+    return times

@@ -43,6 +43,8 @@ from gpu_profile.analysis.replay.plan.make_plan import make_gpu_change, make_pla
 from gpu_profile.analysis.replay.plan.plan import Plan
 from gpu_profile.analysis.replay.run_replay import Replay
 from gpu_profile.analysis.replay.shadow.find_shadow import find_shadow
+from gpu_profile.analysis.replay.shadow.shadow import Shadow
+from gpu_profile.analysis.replay.shadow.timed_phases import UNKNOWN, Ratios
 from gpu_profile.analysis.tables.analysis import Analysis
 from gpu_profile.printable import name_program
 from gpu_profile.redact import CommandLine
@@ -57,12 +59,13 @@ def judge_run(
     control_ms: float = 0.0,
     callback_ns: int = 0,
     control_ratio: float = 0.0,
+    phase_ratios: Ratios = UNKNOWN,
     replay: Replay | str | None = None,
 ) -> Diagnosis:
     """Judge all ranks together. `clock_error_ns`: the residual error of the reports' clocks.
     `control_ms`: the step without the recording, 0 where it is not known, or `control_ratio` times
-    the recorded one; the profiler takes `callback_ns` of each call in it. `replay`: of these, by
-    replay_parts(), if the caller has it.
+    the recorded one; the profiler takes `callback_ns` of each call in it. `phase_ratios`: those of
+    its phases. `replay`: of these, by replay_parts(), if the caller has it.
     """
     by_kind = _view_ranks(parts, clock_error_ns)
     views: Sequence[RankView] = next(iter(by_kind.values()))
@@ -77,7 +80,7 @@ def judge_run(
     notes += [f"single steps: {reason}" for reason in facts_of_run.no_steps]
     pauses = _measure_pauses(views, replay, control_ms)
     usual_ms = control_ms if control_ratio else leave_out_rare(replay, control_ms, pauses)
-    shadow = None if isinstance(replay, str) else find_shadow(replay, usual_ms, callback_ns)
+    shadow = _subtract_profiler(replay, usual_ms, callback_ns, phase_ratios)
     pauses = lengthen_rare(pauses, shadow, usual_ms, control_ms)
     left_out = list_unfound(findings)
     plan = replay if isinstance(replay, str) else make_plan(replay, shadow, left_out=left_out)
@@ -87,6 +90,14 @@ def judge_run(
     plan = _drop_items_without_findings(plan, named)
     diagnosis = Diagnosis(named, tuple(dict.fromkeys(notes)), facts_of_run, plan)
     return diagnosis.with_texts(_hide_secrets)
+
+
+def _subtract_profiler(
+    replay: Replay | str, control_ms: float, callback_ns: int, ratios: Ratios
+) -> Shadow | None:
+    if isinstance(replay, str):
+        return None
+    return find_shadow(replay, control_ms, callback_ns, ratios)
 
 
 def _judge_rules(

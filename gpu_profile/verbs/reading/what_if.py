@@ -11,6 +11,7 @@ from gpu_profile.analysis.findings.table import RULES
 from gpu_profile.analysis.replay.changes import Change
 from gpu_profile.analysis.replay.run_replay import Replay
 from gpu_profile.analysis.replay.shadow.find_shadow import find_shadow
+from gpu_profile.analysis.replay.shadow.timed_phases import Ratios
 from gpu_profile.analysis.replay.what_if import (
     check_faster,
     find_change,
@@ -48,7 +49,8 @@ def what_if(options: WhatIfOptions) -> None:
     causes = _find_causes(options.remove, replay, parts, (error_ns, *control))
     removed = [replace(cause, text=f"without {cause.text}") for cause in causes]
     control_ms = find_usual_control(parts, error_ns, replay, control.ms)
-    shadow = find_shadow(replay, control_ms or control.find_ms(replay.step_ms), control.callback_ns)
+    control_ms = control_ms or control.find_ms(replay.step_ms)
+    shadow = find_shadow(replay, control_ms, control.callback_ns, control.phases)
     answer = predict_changes(replay, [*removed, *faster], shadow)
     if options.format == "json":
         print(json.dumps(answer.as_json(), indent=2))
@@ -62,7 +64,7 @@ def _find_causes(
     names: Sequence[str],
     replay: Replay,
     parts: Sequence[DiagnosedReport],
-    known: tuple[int, float, int, float],
+    known: tuple[int, float, int, float, Ratios],
 ) -> Iterator[Change]:
     """The change of each --remove: a finding's by its number, else a plan's by its text. `known`:
     the clocks' error and the control, as of judge_run(): they decide what a number names.

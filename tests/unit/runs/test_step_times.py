@@ -29,6 +29,12 @@ def test_times_are_read(tmp_path: Path) -> None:
     assert read_step_times(report) == expected
     report = write(tmp_path, facts([0, 2], [1, 2], control=None))
     assert read_step_times(report) == StepTimes(recorded_steps=(0, 2), ms=(1.0, 2.0))
+    phases = {"forward_ms": [1, 0.5], "another_ms": 5}
+    report = write(tmp_path, facts([0, 2], [1, 2], phases=phases))
+    expected = StepTimes(
+        recorded_steps=(0, 2), ms=(1.0, 2.0), control=3, forward_ms=(1.0, 0.5), optimizer_ms=()
+    )
+    assert read_step_times(report) == expected
     report = write(tmp_path, facts([0, 2], [1, 2], control=7))
     assert read_step_times(report) == StepTimes(recorded_steps=(0, 2), ms=(1.0, 2.0), control=7)
 
@@ -55,8 +61,11 @@ def test_of_many_steps_those_around_the_end_are_kept() -> None:
         facts(["a", "b"], [1]),
         facts([2, 4], [1], control=3),
         facts([2, 4], [1], control="x"),
+        facts([2, 4], [1], phases=5),
+        facts([2, 4], [1], phases={"forward_ms": [-1]}),
+        facts([2, 4], [1], phases={"optimizer_ms": "x"}),
     ],
-    ids=range(13),
+    ids=range(16),
 )
 def test_a_damaged_file_counts_as_none(tmp_path: Path, text: str) -> None:
     assert read_step_times(write(tmp_path, text)) is None
@@ -89,6 +98,39 @@ def test_the_control_is_the_mean_of_the_steps_after_the_recording() -> None:
     nothing = replace(times, recorded_steps=(4, 4)).find_control()
     assert nothing is not None
     assert (nothing.ms, nothing.recorded_ms) == (4.0, 0.0)
+
+
+def make_phases(forward_ms: float, control: int = 61) -> StepTimes:
+    """60 recorded steps with a forward of 4 ms, and 40 later ones with one of `forward_ms`, half of
+    which wait for the GPU. The first step after the recording counts nowhere.
+    """
+    recorded, later = (4.0,) * 58 + (9.0,) * 2, (forward_ms, forward_ms + 5) * 20
+    return StepTimes(
+        recorded_steps=(0, 60), ms=(9.0,) * 101, control=control,
+        forward_ms=(*recorded, 80.0, *later), optimizer_ms=(0.0,) * 60 + (1.0,) * 41,
+    )  # fmt: skip
+
+
+def test_phases_of_the_control_are_compared_by_their_lower_quartiles() -> None:
+    control = make_phases(3.0).find_control()
+    assert control is not None
+    assert (control.forward_ratio, control.optimizer_ratio) == (0.75, 0.0)
+
+
+@pytest.mark.parametrize(
+    "times",
+    [
+        replace(make_phases(3.0), forward_ms=()),
+        replace(make_phases(3.0), forward_ms=(1.0,) * 100),
+        make_phases(3.0, control=92),
+        replace(make_phases(3.0), recorded_steps=(52, 60)),
+    ],
+    ids=["an older file", "of other steps", "few in the control", "few recorded"],
+)
+def test_phases_that_tell_no_ratio(times: StepTimes) -> None:
+    control = times.find_control()
+    assert control is not None
+    assert (control.forward_ratio, control.optimizer_ratio) == (0.0, 0.0)
 
 
 @pytest.mark.parametrize(("slow", "control"), [(3, 104.0), (2, 10.0)])
@@ -168,6 +210,8 @@ def test_the_control_of_a_run_is_its_baseline_else_that_of_the_last_rank(tmp_pat
     assert find_plain_step(run) == PlainStep(213.0, CALLBACK_NS)
     late = replace(reports[0], control={**reports[0].control, "first": 70})
     assert find_plain_step(replace(run, reports=(late, reports[1]))).ms == 101.0
+    timed = replace(late, control={**late.control, "forward_ratio": 0.7, "optimizer_ratio": 0.0})
+    assert find_plain_step(replace(run, reports=(timed,))).phases == (0.7, 0.0)
     few = replace(late, control={**late.control, "count": 3})
     assert find_plain_step(replace(run, reports=(few, reports[1]))).ms == 213.0
     assert describe_control(tmp_path) == (
@@ -197,6 +241,9 @@ def test_forwards_tell_how_much_shorter_a_step_is_without_the_recording(tmp_path
     run = RunRecord(id="r", launcher="host", command=(), reports=(summary,))
     record.save_run(run, tmp_path)
     assert find_plain_step(record.load_run(tmp_path)) == PlainStep(0.0, CALLBACK_NS, 0.75)
+    timed = {**summary.control, "forward_ratio": 0.8}
+    plain = find_plain_step(replace(run, reports=(replace(summary, control=timed),)))
+    assert plain.phases == (0.8, 0.0)
     assert describe_steps(summary) == ", forwards 0 to 39"
     assert describe_control(tmp_path) == (
         "by the clock of rank 0: 8.00 ms a forward recorded, 6.00 ms in 19 forwards that were not"

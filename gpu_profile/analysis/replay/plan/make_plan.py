@@ -155,6 +155,7 @@ def _add_factors(plan: Plan, shadow: Shadow) -> Plan:
         factors=shadow.factors,
         pause_factor=shadow.pause_factor,
         callback_ms=shadow.callback_ms,
+        timed_in=shadow.timed_in,
     )
 
 

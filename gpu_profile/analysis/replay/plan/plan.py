@@ -38,8 +38,8 @@ class Plan:
     """`items` in the order of doing them. `gains`: ms a step that each change alone gains now, by
     its text; 0 for those that the critical path does not hold. `error`: of the self-test.
     `recorded_ms`: the recorded step; `step_ms` is that without the profiler, where a control tells
-    it, and then `host_factor` of the recorded host time is left; `factors`, `pause_factor` and
-    `callback_ms` as of Shadow.
+    it, and then `host_factor` of the recorded host time is left; `factors`, `pause_factor`,
+    `callback_ms` and `timed_in` as of Shadow.
     """
 
     step_ms: float
@@ -51,6 +51,7 @@ class Plan:
     factors: tuple[float, float] | None = None
     pause_factor: float = 1.0
     callback_ms: float = 0.0
+    timed_in: tuple[str, ...] = ()
 
     def has_gain(self, text: str) -> bool:
         """Whether the change of this text is worth it, alone and now."""
@@ -74,12 +75,14 @@ class Plan:
         steps = f"{self.recorded_ms:.2f} ms recorded, "
         plain = f"{self.step_ms:.2f} without the profiler{self._describe_callbacks()}"
         if self.pause_factor != 1:
-            host = f"the host's work takes {part}, and " if self.host_factor < 1 else ""
+            work = f"the host's work takes {part}{self._describe_timing()}, and "
+            host = work if self.host_factor < 1 else ""
             control = f"{plain}: there {host}the host's pauses are"
             length = f"{self.pause_factor:.1f} times as long" if self.pause_factor else "missing"
             return f" ({steps}{control} {length})"
         if self.factors is None:
-            return f" ({steps}{plain}: the host's work takes {part} of the recorded time)"
+            time = f"{part} of the recorded time{self._describe_timing()}"
+            return f" ({steps}{plain}: the host's work takes {time})"
         low, high = (f"{100 * factor:.0f}" for factor in self.factors)
         if self.factors != FACTORS:
             limits = f"which takes {low} to {high} % of its recorded time, and is taken as {part}"
@@ -92,6 +95,11 @@ class Plan:
         return (
             f" ({steps}{control} of the recorded time, in other programs it is {low} to {high} %)"
         )
+
+    def _describe_timing(self) -> str:
+        """Where the factor was measured; "" where the control's step tells it."""
+        phases = " and ".join(f"the {phase}" for phase in self.timed_in)
+        return f", as measured in {phases}" if phases else ""
 
     def _describe_callbacks(self) -> str:
         """What the control holds of the profiler; "" where that is not the host's step."""

@@ -26,6 +26,12 @@ from gpu_profile.analysis.replay.shadow.fits import (
 from gpu_profile.analysis.replay.shadow.host_scale import FACTORS, TYPICAL_FACTOR, scale_host
 from gpu_profile.analysis.replay.shadow.nsys_prices import drop_callbacks
 from gpu_profile.analysis.replay.shadow.shadow import Shadow
+from gpu_profile.analysis.replay.shadow.timed_phases import (
+    UNKNOWN,
+    Ratios,
+    TimedHost,
+    measure_host,
+)
 from gpu_profile.analysis.replay.weights import Weights
 
 CALIBRATED = "NVIDIA Nsight Systems"
@@ -33,12 +39,17 @@ CALIBRATED = "NVIDIA Nsight Systems"
 
 
 @once_each
-def find_shadow(replay: Replay, control_ms: float, callback_ns: int = 0) -> Shadow | None:
+def find_shadow(
+    replay: Replay, control_ms: float, callback_ns: int = 0, ratios: Ratios = UNKNOWN
+) -> Shadow | None:
     """What the profiler added, by the control, or without one (0) by its usual price; None where
     another profiler recorded. `callback_ns`: what it still takes of each call in the control.
+    `ratios`: of the control's phases to the recorded ones.
     """
     if control_ms:
         shadow = subtract_profiler(replay, control_ms)
+        timed = measure_host(replay.graph, ratios)
+        shadow = (timed and take_timed(replay, control_ms, timed, shadow)) or shadow
         return _drop_callbacks(replay, shadow, callback_ns) if shadow.is_measured else shadow
     return take_typical(replay) if _is_calibrated(replay) else None
 
@@ -63,6 +74,21 @@ def _drop_callbacks(replay: Replay, shadow: Shadow, callback_ns: int) -> Shadow:
 
 def _is_calibrated(replay: Replay) -> bool:
     return all(rank.profiler == CALIBRATED for rank in replay.graph.ranks)
+
+
+def take_timed(replay: Replay, control_ms: float, timed: TimedHost, usual: Shadow) -> Shadow | None:
+    """The host at the speed that was timed, where the step is then the control's, or is with other
+    pauses, or the GPU hides the host; else None. `usual`: what the control alone tells.
+    """
+    graph = replay.graph
+    weights = scale_host(graph, Weights.of(graph), timed.factor)
+    shadow = Shadow(timed.factor, replay.predict_step(weights), weights, timed_in=timed.phases)
+    if abs(shadow.step_ms / control_ms - 1) <= ALIKE:
+        return shadow
+    if by_pauses := fit_pauses(replay, timed.factor, control_ms):
+        return replace(by_pauses, timed_in=timed.phases)
+    is_hidden = abs(shadow.step_ms / usual.step_ms - 1) <= ALIKE
+    return shadow if is_hidden and usual.factors == FACTORS else None
 
 
 def subtract_profiler(replay: Replay, control_ms: float) -> Shadow:
