@@ -71,9 +71,18 @@ def measure_host(graph: RunGraph, ratios: Ratios) -> TimedHost | None:
 
 
 def _find_calls(graph: RunGraph, phase: str) -> Flags:
-    """A mask of the calls in this phase: before them the program was in its range."""
+    """A mask of the calls in this phase, of the thread of each rank that has most of them: before
+    them the program was in its range. Autograd's thread waits while the main thread is in one.
+    """
     words = np.array([place.split(" ")[0] == phase for place in graph.places], np.bool_)
-    return np.asarray(words[graph.calls.place], np.bool_)
+    rows = np.flatnonzero(words[graph.calls.place])
+    thread, rank = graph.calls.thread, graph.call_rank
+    count = np.bincount(thread[rows], minlength=len(graph.threads))
+    most = np.zeros(len(graph.ranks), np.int64)
+    np.maximum.at(most, rank[rows], count[thread[rows]])
+    mask = np.zeros(len(thread), np.bool_)
+    mask[rows[count[thread[rows]] == most[rank[rows]]]] = True
+    return mask
 
 
 def _split_time(graph: RunGraph) -> _HostTime:

@@ -92,6 +92,23 @@ def test_a_phase_that_waits_does_not_count() -> None:
     assert measure(many, (0.6, 0.8)) == measure(many, (0.0, 0.8))
 
 
+def test_a_phase_is_of_the_thread_that_makes_most_calls_in_it() -> None:
+    """Autograd's thread comes out of its wait while the main thread is in the next forward."""
+    rank = make_phases()
+    calls = rank.calls
+    thread = (calls.step >= 6).astype(np.int32)
+
+    def let_wait(step: int) -> RankGraph:
+        waits = (calls.step == step) & (calls.place == 0)
+        return replace(rank, threads=(7, 8), calls=replace(calls, thread=thread, waits=waits))
+
+    neither, other, own = (measure(let_wait(step), (0.6, 0.0)) for step in (-1, 7, 3))
+    assert neither is not None
+    assert other == neither
+    assert own is not None
+    assert own.factor < neither.factor - 0.01
+
+
 def test_launches_that_wait_for_the_full_queue_do_not_count() -> None:
     """Each launch of a forward returns when a kernel has ended, 5 us after it began. A kernel that
     ended before says nothing.
