@@ -9,6 +9,7 @@ from gpu_profile.analysis.findings.diagnosed_report import DiagnosedReport, coll
 from gpu_profile.analysis.findings.replay_ahead import ReplayAhead, choose_replay, replay_ahead
 from gpu_profile.analysis.replay.collect import ReplayPart, collect_replay, join_parts
 from gpu_profile.analysis.replay.run_replay import Replay
+from gpu_profile.analysis.replay.shadow.timed_phases import UNKNOWN, ControlStep
 from gpu_profile.analysis.store.database import Database
 from gpu_profile.analysis.tables.analysis import Scope
 
@@ -22,9 +23,16 @@ def read() -> tuple[ReplayPart, DiagnosedReport]:
         return collect_replay(database, Scope()), collect_report_facts(database, Scope())
 
 
-@pytest.mark.parametrize("control", [(0.0, 0, 0.0), (13.7, 1_000, 0.0), (0.0, 0, 0.7)])
+@pytest.mark.parametrize(
+    "control",
+    [
+        (0.0, 0, 0.0, UNKNOWN),
+        (13.7, 1_000, 0.0, (0.7, 0.7)),
+        (0.0, 0, 0.7, UNKNOWN),
+    ],
+)
 def test_a_run_that_is_replayed_ahead_is_judged_as_any(
-    read: tuple[ReplayPart, DiagnosedReport], control: tuple[float, int, float]
+    read: tuple[ReplayPart, DiagnosedReport], control: ControlStep
 ) -> None:
     part, facts = read
     ahead = replay_ahead(join_parts([part]), 1, control)
