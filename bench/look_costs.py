@@ -15,6 +15,7 @@ looks, where it waits for Python's lock, is in the lengths of the blocks alone.
 import argparse
 import array
 import bisect
+import itertools
 import json
 import os
 import random
@@ -25,6 +26,7 @@ import tempfile
 import time
 import zlib
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from time import perf_counter_ns
 from typing import Any
@@ -43,14 +45,13 @@ def make_work(loop: str) -> Callable[[], object]:
         return _make_gpu_work(loop)
     piece = bytes(20_000)
     tables = [dict.fromkeys(range(3000), 1) for _ in range(60)]  # in no cache between two looks
-    count = 0
+    counts = itertools.count(1)
 
     def call(depth: int) -> None:
-        nonlocal count
         if depth:
             call(depth - 1)
             return
-        count += 1
+        count = next(counts)
         for key in range(count % 50, 3000, 150):
             tables[count % 60][key] = key
         if loop == "release" or (loop == "rare" and count % 200 == 0):
@@ -66,14 +67,8 @@ def _make_gpu_work(loop: str) -> Callable[[], object]:
     if loop == "launches":
         return lambda: one.add_(1)
     pairs = [nn.Sequential(nn.Sequential(nn.LayerNorm(64), nn.GELU())).cuda() for _ in range(50)]
-    count = 0
-
-    def work() -> None:
-        nonlocal count
-        count += 1
-        pairs[count % 50](one)
-
-    return work
+    turns = itertools.cycle(pairs)
+    return lambda: next(turns)(one)
 
 
 def spin(work: Callable[[], object], stamps: "array.array[int]") -> int:
@@ -126,38 +121,48 @@ def make_sampler(looks: list[int]) -> Any:
     return sampler
 
 
-def run_child(loop: str, seconds: float) -> None:
-    looks: list[int] = []
-    sampler, work = make_sampler(looks), make_work(loop)
-    stamps = array.array("q", bytes(8 * BLOCK_NS // 100))
-    costs: dict[bool, list[float]] = {True: [], False: []}
-    means: dict[bool, list[float]] = {True: [], False: []}
-    number = 0
+class Blocks:
+    """The blocks of a loop by whether they have looks: us lost a look, and mean ns an iteration."""
 
-    def measure(is_on: bool) -> None:
-        nonlocal number
-        if is_on:
-            sampler.start()
-            time.sleep(0.003)
-        count = spin(work, stamps)
-        means[is_on].append((stamps[count - 1] - stamps[0]) / max(1, count - 1))
-        if is_on:
-            sampler.stop()
-            places = [look for look in looks if stamps[0] < look < stamps[count - 1]]
-            number += len(places)
+    def __init__(self, loop: str) -> None:
+        self.costs: dict[bool, list[float]] = {True: [], False: []}
+        self.means: dict[bool, list[float]] = {True: [], False: []}
+        self.look_count = 0
+        self._looks: list[int] = []
+        self._sampler, self._work = make_sampler(self._looks), make_work(loop)
+        self._stamps = array.array("q", bytes(8 * BLOCK_NS // 100))
+
+    def measure(self, has_looks: bool) -> None:
+        """Run a block, and find the cost at each look, or at places that have none."""
+        count = self._spin_with_looks() if has_looks else spin(self._work, self._stamps)
+        first, last = self._stamps[0], self._stamps[count - 1]
+        self.means[has_looks].append((last - first) / max(1, count - 1))
+        if has_looks:
+            places = [look for look in self._looks if first < look < last]
+            self.look_count += len(places)
         else:
-            places = list(range(stamps[0] + BESIDE_NS, stamps[count - 1], 18_000_000))
-        looks.clear()
-        each = (find_cost(stamps, count, look) for look in places)
-        costs[is_on] += [cost for cost in each if cost is not None]
+            places = list(range(first + BESIDE_NS, last, 18_000_000))
+        self._looks.clear()
+        each = (find_cost(self._stamps, count, place) for place in places)
+        self.costs[has_looks] += [cost for cost in each if cost is not None]
 
-    blocks = max(1, round(seconds * 1e9 / BLOCK_NS / 2))
-    for _ in range(blocks):
-        for is_on in random.sample((True, False), 2):
-            call_deep(lambda is_on=is_on: measure(is_on), DEPTH)  # type: ignore[misc]
-    rate = number / (blocks * BLOCK_NS / 1e9)
-    ratios = [on / off - 1 for on, off in zip(means[True], means[False], strict=True)]
-    figures = {"rate": rate, "on": costs[True], "off": costs[False], "ratios": ratios}
+    def _spin_with_looks(self) -> int:
+        self._sampler.start()
+        time.sleep(0.003)
+        count = spin(self._work, self._stamps)
+        self._sampler.stop()
+        return count
+
+
+def run_child(loop: str, seconds: float) -> None:
+    blocks, pairs = Blocks(loop), max(1, round(seconds * 1e9 / BLOCK_NS / 2))
+    for _ in range(pairs):
+        for has_looks in random.sample((True, False), 2):
+            call_deep(partial(blocks.measure, has_looks), DEPTH)
+    rate = blocks.look_count / (pairs * BLOCK_NS / 1e9)
+    means = zip(blocks.means[True], blocks.means[False], strict=True)
+    ratios = [on / off - 1 for on, off in means]
+    figures = {"rate": rate, "on": blocks.costs[True], "off": blocks.costs[False], "ratios": ratios}
     print(json.dumps(figures), flush=True)
     os._exit(0)
 
