@@ -24,7 +24,7 @@ _ENGINES = ("dockerd", "containerd", "kube", "etcd", "coredns", "slurm", "munged
 """What the names of daemons begin with that outlive a test; a shim ends with its container."""
 _CONTAINERS = Path("/sys/fs/cgroup/cpuacct")
 """Its folders are the containers of Docker and of the cluster: cgroup v1 keeps what ended."""
-_TIMES = slice(11, 15)  # utime, stime, cutime, cstime behind the name in /proc/PID/stat
+_TIMES = slice(11, 15)  # utime, stime, cutime, cstime after the name in /proc/PID/stat
 _SECONDS = collections.defaultdict[str, float](float)
 
 

@@ -6,7 +6,7 @@ bytes.
 Cold is without any cached step; our stages keep downloaded packages in cache mounts, which count
 for us from the second build on, as they do for users: `docker builder prune -af` first for a start
 from nothing. Then each toggle is flipped, with its own stage never built before, and an entrypoint
-is edited. The ancestor's shape is one RUN behind an ADD of everything, as aws-do-eks' gpu-profile
+is edited. The ancestor's shape is one RUN after an ADD of everything, as aws-do-eks' gpu-profile
 has it: whatever changes, all of it is built again.
 """
 

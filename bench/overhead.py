@@ -8,7 +8,7 @@ graph; the Python needs torch. Each round starts one process a way, two without 
 every other round in the opposite order. A process imports torch and has its report written while
 another one is measured; the GPU is used by one at a time. A figure is the median of a process's
 blocks; shown is the median over rounds, as a ratio to that without a profiler.
-`control` are steps behind the end of a recording that ended by default.
+`control` are steps after the end of a recording that ended by default.
 What one mark costs, without a GPU: bench/mark_costs.py.
 """
 
@@ -186,7 +186,7 @@ def parse_arguments() -> argparse.Namespace:
         description=__doc__, formatter_class=argparse.RawTextHelpFormatter
     )
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--within", type=float, default=3600, help="seconds; no start behind them")
+    parser.add_argument("--within", type=float, default=3600, help="seconds; no start after them")
     parser.add_argument("--nsys", default="nsys")
     parser.add_argument("--python", default=sys.executable, help="one that has torch")
     parser.add_argument("--only", default="", help="ways beside none, separated by |")

@@ -4,7 +4,7 @@
                    -- SCRIPT [WORD…]
 
 Writes shims of srun, mpirun and torchrun's Python into DIR/.shims, and becomes the script, which
-finds them first. PROFILE_OPTIONs are those of profile_ranks.py. The programs behind srun get its
+finds them first. PROFILE_OPTIONs are those of profile_ranks.py. The programs after srun get its
 wrapper; what an option of srun is stands in srun_words.py.
 """
 

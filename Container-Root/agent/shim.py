@@ -91,7 +91,7 @@ def _split(words: Sequence[str]) -> Iterator[Sequence[str]]:
 
 
 def find_real(name: str, shims: str, environ: Mapping[str, str]) -> str:
-    """Return the program of this name that is behind our shims in PATH."""
+    """Return the program of this name that is after our shims in PATH."""
     folders = environ.get("PATH", os.defpath).split(os.pathsep)
     path = os.pathsep.join(folder for folder in folders if folder != shims)
     return shutil.which(name, path=path) or name

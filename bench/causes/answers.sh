@@ -3,7 +3,7 @@
 #
 # OUT/NAME/before.json, after.json: times of blocks with the cause and with its fix (turns.py), without
 # a profiler, right before and right after `profile -- python3 turns.py NAME user`, whose run directory
-# is OUT/NAME/runs/RUN and whose answer is OUT/NAME/answer.txt. All three start at once and wait behind
+# is OUT/NAME/runs/RUN and whose answer is OUT/NAME/answer.txt. All three start at once and wait after
 # their imports for their turn. TURNS_LOCK, a file, lets several answers.sh run side by side.
 # TURNS_USER names the seconds of the profiled program (24); programs in CUDA C++ make 48 steps.
 set -euo pipefail

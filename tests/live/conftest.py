@@ -31,7 +31,7 @@ FIRST = (
 """The groups that take minutes, the longest first: pytest-xdist begins with them, and fills up with
 single tests. A group of minutes that begins late is run beside idle processes.
 
-Those of the cluster stand behind long ones of other engines: they wait until "kubernetes alone" has
+Those of the cluster stand after long ones of other engines: they wait until "kubernetes alone" has
 ended, and a process that waits runs nothing else. It begins first also where the cluster's programs
 are still built: at the end the four processes waited 970 to 1,520 s in all, otherwise 80 to 650 s.
 """

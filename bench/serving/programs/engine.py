@@ -204,7 +204,7 @@ class Engine:
 
 
 def _copy_later(launched: Launched) -> Launched:
-    """The iteration with a copy of its tokens behind it, for which nobody waits yet."""
+    """The iteration with a copy of its tokens after it, for which nobody waits yet."""
     tokens = torch.cat(launched.chosen)
     if tokens.device.type == "cpu":
         return Launched([tokens.clone()], launched.requests)

@@ -68,5 +68,5 @@ class CachedGpt(nn.Module):
         return x
 
     def choose(self, x: torch.Tensor) -> torch.Tensor:
-        """The next token behind each entry."""
+        """The next token after each entry."""
         return self.head(self.norm(x)).argmax(-1)

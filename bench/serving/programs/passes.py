@@ -96,7 +96,7 @@ class Passes:
         return drafted
 
     def verify(self, inputs: torch.Tensor) -> torch.Tensor:
-        """The number of drafted tokens that hold, and what is chosen behind each, by slot."""
+        """The number of drafted tokens that hold, and what is chosen after each, by slot."""
         slots, places = inputs[:2]
         drafted = self.drafted[: len(slots)]
         steps = torch.arange(DRAFTS + 1, device=self.device)

@@ -1,4 +1,4 @@
-"""Replay a CUDA graph with a stand-in for an engine's all-reduce behind each of its layers.
+"""Replay a CUDA graph with a stand-in for an engine's all-reduce after each of its layers.
 
     python3 bench/serving/programs/reduces.py [REPLAYS]
 

@@ -30,7 +30,7 @@ _MARKS = 'cd "$1" && ls -d .ran.* 2>/dev/null; true'
 
 
 def _list_gone(job: Object, job_pods: Sequence[Object]) -> tuple[str, ...]:
-    """Return the workers that are not there, or that the operator made anew behind the launcher.
+    """Return the workers that are not there, or that the operator made anew after the launcher.
 
     The launcher starts after all workers.
     """

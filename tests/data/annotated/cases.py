@@ -609,7 +609,7 @@ def microbatches():
 
 
 def accumulated_ddp():
-    """DDP keeps each AccumulateGrad for all steps, and reduces a bucket behind the last of it."""
+    """DDP keeps each AccumulateGrad for all steps, and reduces a bucket after the last of it."""
     _group()
     model = Net()
     return _microbatches(model, nn.parallel.DistributedDataParallel(model, bucket_cap_mb=0.0001))

@@ -55,7 +55,7 @@ def list_all(pid: int) -> list[int]:
     return [pid, *map(int, Path(f"/proc/{pid}/task/{pid}/children").read_text().split())]
 
 
-@pytest.mark.parametrize("is_asked", [True, False], ids=["behind-sigterm", "at-once"])
+@pytest.mark.parametrize("is_asked", [True, False], ids=["after-sigterm", "at-once"])
 def test_a_rank_that_mpirun_kills_completes_its_report(wrapper: Wrapper, is_asked: bool) -> None:
     """SIGKILL ends the program, too, where no SIGTERM came before."""
     with started(wrapper) as process:

@@ -267,7 +267,7 @@ def test_a_delay_that_comes_once_adds_nothing_to_one_that_repeats(tmp_path: Path
         training = Training(ranks=1, steps=41, data=in_steps(delays), layers=20)
         costs.append(only_of(training.record(), tmp_path).at_most_ms)
         (tmp_path / "run.sqlite").unlink()
-    assert costs[1] == pytest.approx(costs[0], rel=0.25)  # the host has less lead behind it
+    assert costs[1] == pytest.approx(costs[0], rel=0.25)  # the host has less lead after it
 
 
 def test_the_copies_of_a_checkpoint_are_no_habit_of_the_loop(tmp_path: Path) -> None:

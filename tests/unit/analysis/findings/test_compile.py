@@ -1,4 +1,4 @@
-"""Compilations in the middle of a run, by what loads and first runs behind a pause."""
+"""Compilations in the middle of a run, by what loads and first runs after a pause."""
 
 from collections.abc import Callable
 from itertools import count

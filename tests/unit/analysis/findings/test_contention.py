@@ -12,7 +12,7 @@ STEPS, KERNELS = 12, 20
 
 def record(beside_us: float, late_us: float = 0.0, transfer_us: float = 2_000) -> Recording:
     """Steps of two ranks: 20 kernels of 200 us, an all-reduce, beside it kernels of
-    `beside_us`, and 5 of 200 us behind it. Rank 1 computes `late_us` more before the all-reduce.
+    `beside_us`, and 5 of 200 us after it. Rank 1 computes `late_us` more before the all-reduce.
     """
     ranks = ranks_of(2)
     for _ in range(STEPS):

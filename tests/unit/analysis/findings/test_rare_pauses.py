@@ -44,7 +44,7 @@ def pause_in(*numbers: int) -> Callable[[Rank], None]:
         ((8, 9, 10), "hold less of it"),
         ((8, 9, 10, 11), "hold more of it"),
     ],
-    ids=["behind the replayed steps", "before them", "all in them"],
+    ids=["after the replayed steps", "before them", "all in them"],
 )
 def test_a_rare_pause_costs_its_mean_over_all_steps(
     numbers: tuple[int, ...], told: str, tmp_path: Path

@@ -33,7 +33,7 @@ def test_host_work_between_decode_steps_is_named_with_its_cost(tmp_path: Path) -
     diagnosis = diagnose(Server(requests=16, gap_us=2000, bursts=2, chunk=512), tmp_path)
     (gap,) = diagnosis.findings
     assert (gap.kind, gap.cause, gap.ranks) == ("decode_gap", "host", (0,))
-    # 2 ms a step, but for 3 of 116 behind which no request was left.
+    # 2 ms a step, but for 3 of 116 after which no request was left.
     assert gap.cost_ms == pytest.approx(2.0 * 113 / 116, rel=0.01)
     assert "2.00 of 2.77 ms of a decode step between the copy of its tokens" in gap.evidence[0]
     # Half a second without requests is no gap of the host.

@@ -13,7 +13,7 @@ LAYERS = 160
 
 
 def time_layer(rank: Rank) -> None:
-    """A wait of 3 us, 16 us behind the launch of a kernel of 8."""
+    """A wait of 3 us, 16 us after the launch of a kernel of 8."""
     rank.work(16)
     rank.synchronize()
 

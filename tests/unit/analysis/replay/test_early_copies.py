@@ -44,7 +44,7 @@ def take_back(rank: Rank) -> None:
 
 
 def record(act: Act, folder: Path) -> Path:
-    """Steps of 4 ms of kernels behind what `act` copies; the host runs ahead of its GPU."""
+    """Steps of 4 ms of kernels after what `act` copies; the host runs ahead of its GPU."""
     (rank,) = ranks_of(1)
     rank.events = True
     for _ in range(12):

@@ -31,7 +31,7 @@ def read_value(rank: Rank) -> None:
 
 
 def record(folder: Path) -> Path:
-    """Steps of a kernel of 2 ms and a read of its result, behind 0.3 ms of work."""
+    """Steps of a kernel of 2 ms and a read of its result, after 0.3 ms of work."""
     (rank,) = ranks_of(1)
     rank.events = True
     for _ in range(24):

@@ -55,7 +55,7 @@ def test_passes_that_a_copy_ends_are_a_loop_if_a_step_has_six(passes: int, is_lo
 
 @pytest.mark.parametrize(("every", "left"), [(8, 0), (2, 7)])
 def test_of_rows_with_a_pass_each_the_launches_of_the_network_stay(every: int, left: int) -> None:
-    """Twenty-four passes of six kernels, each behind a long one. Before each eighth or second pass
+    """Twenty-four passes of six kernels, each after a long one. Before each eighth or second pass
     the network launches six small kernels, and one more in the row of the pass itself.
     """
     calls, ops, now = list[Call](), list[Op](), 0

@@ -71,7 +71,7 @@ def test_state_is_what_comes_back_in_the_same_sizes(
 def test_state_that_stays_on_the_gpu_costs_neither_copies_nor_what_lies_between(
     tmp_path: Path,
 ) -> None:
-    """One pause is left behind each row: it may be of what follows."""
+    """One pause is left after each row: it may be of what follows."""
     with Database.open(record(tmp_path, SIZES, SIZES)) as database:
         replay = replay_reports(database)
         first = diagnose_reports(database).findings[0]
@@ -86,7 +86,7 @@ def test_state_that_stays_on_the_gpu_costs_neither_copies_nor_what_lies_between(
 
 
 def record_batches(folder: Path, pause_us: float, *, is_last: bool) -> Path:
-    """Steps of two copies of pageable memory, of 16 and 2 MB, with work of the host behind the
+    """Steps of two copies of pageable memory, of 16 and 2 MB, with work of the host after the
     large one: between them, or before the kernels.
     """
     (rank,) = ranks_of(1)

@@ -18,8 +18,8 @@ KERNEL_US, PAUSE_US = 300, 3_000
 
 
 def train(rank: Rank, there: Sequence[float], back: Sequence[float], last_kernels: int) -> None:
-    """A kernel behind each copy of so many MB to the GPU and before each one back, `last_kernels`
-    behind them all, and work of the host.
+    """A kernel after each copy of so many MB to the GPU and before each one back, `last_kernels`
+    after them all, and work of the host.
     """
     for size in there:
         rank.copy(size, gb_per_s=10, pageable=True)

@@ -18,7 +18,7 @@ LOADER, AUTOGRAD, OPTIMIZER = 5_000, 100, 120
 
 
 def make_pauses(pauses_us: list[int]) -> RunGraph:
-    """Each step: a launch of 10 us behind each of these pauses, of a kernel with a name of its own.
+    """Each step: a launch of 10 us after each of these pauses, of a kernel with a name of its own.
 
     The first call of a thread began as recorded.
     """

@@ -116,7 +116,7 @@ def test_a_batch_of_passes_keeps_a_launch_of_each_kernel(
 def test_narrow_kernels_of_a_loop_run_side_by_side_in_a_batch(
     blocks: int, last_blocks: int, left_us: float
 ) -> None:
-    """A kernel of 33 blocks takes a quarter of 132 multiprocessors, so behind the first of a row
+    """A kernel of 33 blocks takes a quarter of 132 multiprocessors, so after the first of a row
     0.325 us of 1.3 are left. One of 6 us joins the row with 33 blocks: nine passes, of which two
     launches of 10 us stay. With 111 blocks it would take 5.05 us of the GPU, which is not tiny.
     """
@@ -181,7 +181,7 @@ def test_changes_of_one_rank_count_for_all() -> None:
 
 def make_slow_host(rank: int, kernel_us: int) -> RankGraph:
     """Each step: a pause of 50 us, two launches of 5, a kernel, and an all-reduce, which takes 5 us
-    behind rank 2's kernel of 46.
+    after rank 2's kernel of 46.
     """
     calls, ops = list[Call](), list[Op]()
     for step in range(8):
@@ -234,7 +234,7 @@ def test_a_cause_comes_before_a_bound_that_gains_twice_as_much() -> None:
 def test_work_after_a_wait_comes_before_the_wait_where_it_gains_as_much(
     pause_us: int, first: str
 ) -> None:
-    """Each step: a pause, a launch of 10 us, a kernel of 20 us and a wait until 4 us behind it.
+    """Each step: a pause, a launch of 10 us, a kernel of 20 us and a wait until 4 us after it.
     Without the wait, either the pause and the launch or the kernel are left.
     """
     calls, ops, returns, now = list[Call](), list[Op](), list[tuple[int, int]](), 0
@@ -281,7 +281,7 @@ def test_a_control_makes_the_plan_one_of_the_program_without_the_profiler() -> N
 
 
 def test_a_what_if_with_a_control_is_of_the_program_without_the_profiler() -> None:
-    """A pause of 50 us, a launch of 7; behind the kernel of 20 us the launch is no limit."""
+    """A pause of 50 us, a launch of 7; after the kernel of 20 us the launch is no limit."""
     replay = make_replay(join(make_late_host()))
     changes = [Change("host pauses", remove_pauses())]
     answer = predict_changes(replay, changes, subtract_profiler(replay, 0.057))

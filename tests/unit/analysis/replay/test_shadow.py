@@ -33,7 +33,7 @@ from tests.unit.analysis.replay.test_simulate import make_late_host
 
 
 def make_busy_host(kernel_ns: int) -> RankGraph:
-    """Each step: 30 us of host work, a launch of 10 us, and a kernel of `kernel_ns` behind it."""
+    """Each step: 30 us of host work, a launch of 10 us, and a kernel of `kernel_ns` after it."""
     calls, ops, now, free = list[Call](), list[Op](), 0, 0
     for step in range(8):
         calls.append(Call(now + 30_000, now + 40_000, step))
@@ -79,7 +79,7 @@ def test_a_pause_is_not_the_profilers() -> None:
 
 @pytest.mark.parametrize("control_us", [45, 100, 101])
 def test_a_step_that_the_gpu_limits_keeps_its_kernels(control_us: float) -> None:
-    """A kernel of 99 us, 1 us behind the one before: no host makes it shorter, and half of the gap
+    """A kernel of 99 us, 1 us after the one before: no host makes it shorter, and half of the gap
     is of nsys.
     """
     shadow = subtract(make_busy_host(99_000), control_us)

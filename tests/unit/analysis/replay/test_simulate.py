@@ -166,7 +166,7 @@ def test_fewer_steps_have_the_same_times() -> None:
 
 def test_launches_that_are_gone_leave_room_in_the_queue() -> None:
     """Each launch waits for the kernel of the third one before. Without two launches, those up to
-    three behind them wait for earlier kernels.
+    three after them wait for earlier kernels.
     """
     calls, ops = list[Call](), list[Op]()
     for number in range(3 * STEPS):

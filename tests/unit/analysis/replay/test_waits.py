@@ -55,7 +55,7 @@ def test_a_wait_that_never_blocks_costs_its_call_and_what_issues_it(
 
 def make_reads(size: int, gap_ns: int = 1_000) -> RankGraph:
     """Each step: a launch of 10 us and a kernel of 20, a copy of `size` bytes to the host, whose
-    call of 6 us comes 5 us behind, of 2 us on the GPU and `gap_ns` behind the kernel, and a wait
+    call of 6 us comes 5 us after, of 2 us on the GPU and `gap_ns` after the kernel, and a wait
     for it.
     """
     calls, ops, returns = list[Call](), list[Op](), list[tuple[int, int]]()
@@ -168,7 +168,7 @@ def test_what_a_loop_takes_to_the_gpu_is_one_copy(loop: RankGraph, left_us: floa
 
 def make_uneven_reads(late_us: int) -> RankGraph:
     """Each step: 10 reads by a launch of 5 us, a copy of 2 us and a wait for it; 4 of the waits
-    return `late_us` behind the copy.
+    return `late_us` after the copy.
     """
     calls, ops, returns, now = list[Call](), list[Op](), list[tuple[int, int]](), 0
     for step in range(STEPS):

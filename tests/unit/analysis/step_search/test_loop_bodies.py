@@ -44,7 +44,7 @@ def gives_a_word(program: Program, _number: int) -> None:
 
 
 def takes_a_field_in(program: Program, _number: int) -> None:
-    """100 sweeps, each of which reads a residual, behind the data of the next field."""
+    """100 sweeps, each of which reads a residual, after the data of the next field."""
     program.step()
     program.launch([TO_DEVICE, HEAD])
     for _ in range(100):

@@ -124,7 +124,7 @@ def saves_and_evaluates_first(program: Program, number: int) -> None:
 
 
 def checks_the_evaluation(program: Program, number: int) -> None:
-    """Two batches of the evaluation before the first step; later six behind every tenth."""
+    """Two batches of the evaluation before the first step; later six after every tenth."""
     if number == 0:
         program.launch([*range(EVALUATION, EVALUATION + 50)] * 2)
     plain(program, number)
@@ -214,7 +214,7 @@ def replays(program: Program, _number: int) -> None:
 
 
 def computes_alone(program: Program, _number: int) -> None:
-    """No optimizer and no copies: three like parts behind a random input."""
+    """No optimizer and no copies: three like parts after a random input."""
     program.step(12)
     program.launch([HEAD + 20])
     for _ in range(3):
@@ -307,7 +307,7 @@ def checks_its_mask(program: Program, _number: int) -> None:
 
 
 def checks_its_positions(program: Program, _number: int) -> None:
-    """No batch is copied: the forward pass reads a value 16 launches behind the optimizer."""
+    """No batch is copied: the forward pass reads a value 16 launches after the optimizer."""
     program.step(400)
     program.launch([*range(HEAD + 70, HEAD + 85), TO_HOST])
     program.step_pause(500)
@@ -581,7 +581,7 @@ def test_replays_that_begin_with_kernels_beside_the_graph_are_steps() -> None:
 
 
 def test_graphs_of_a_long_evaluation_do_not_hide_the_layers_of_a_window() -> None:
-    """Seven replays behind the last optimizer can be the layers of one step."""
+    """Seven replays after the last optimizer can be the layers of one step."""
     program = Program()
     for _ in range(2):
         program.launch([GRAPH, HEAD + 1] * 7)

@@ -61,7 +61,7 @@ _SOFTLY = (
 _CHAINS = re.compile(
     f"(?P<first>[PFV])(?:{_SOFTLY})(?P<last>[PFV])"
     "|(?:(?P<before>[PFV])[CW]{0,9})?(?P<left>[PFV])[CWU]{0,30}(?P<backward>B)[CWU]{0,30}"
-    "(?P<right>[PFV])(?:[CW]{0,9}(?P<behind>[PFV]))?"
+    "(?P<right>[PFV])(?:[CW]{0,9}(?P<after>[PFV]))?"
 )
 
 
