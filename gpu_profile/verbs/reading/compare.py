@@ -1,5 +1,6 @@
 """compare: the runs of one program against those of another, and the gate."""
 
+import itertools
 import sys
 from collections.abc import Sequence
 from dataclasses import replace
@@ -31,19 +32,13 @@ def compare(options: CompareOptions) -> None:
     settings = load_settings(options)
     if not options.base or not options.new:
         raise SettingsError("compare needs two runs", "Use --base RUN --new RUN")
-    form = options.format
-    # A page is for a browser: it has a file without --output too.
-    place = options.output or (formats.file_name(form) if form == formats.HTML else "")
-    output = output_file(place, formats.file_name(form))
+    form, output = options.format, _choose_output(options, settings)
     metric = Metric.parse(options.metric)
     fail_over = comparison.parse_percent(options.fail_over)
     spread = comparison.parse_percent(options.spread or settings.compare_spread, "--spread")
-    if output:
-        _refuse_reports(output, options, settings)
     base = _open_runs("base", options.base, _choose(options, options.base_window), settings)
     new = _open_runs("new", options.new, _choose(options, options.new_window), settings)
-    for run in (*base[1:], *new):
-        check_ranks(base[0].ranks, run.ranks)
+    _check_runs(base, new)
     samples = [[run.samples(metric) for run in side] for side in (base, new)]
     result = replace(
         comparison.compare_samples(samples[0], samples[1], metric, fail_over, spread),
@@ -61,10 +56,17 @@ def compare(options: CompareOptions) -> None:
     _judge(result, is_shown=is_told)
 
 
-def _refuse_reports(output: Path, options: CompareOptions, settings: Settings) -> None:
-    """Raise SettingsError if the output is a report of a side."""
-    for run_name in (*options.base, *options.new):
-        refuse_report(output, _choose_reports(ReportChoice(), run_name), settings)
+def _choose_output(options: CompareOptions, settings: Settings) -> Path | None:
+    """Return the file of the result, None for stdout. Raises SettingsError for a report of a side.
+
+    A page is for a browser: it has a file without --output too.
+    """
+    name = formats.file_name(options.format)
+    output = output_file(options.output or (name if options.format == formats.HTML else ""), name)
+    if output:
+        for run_name in (*options.base, *options.new):
+            refuse_report(output, _choose_reports(ReportChoice(), run_name), settings)
+    return output
 
 
 def render_page(
@@ -88,6 +90,20 @@ def _describe_runs(names: Sequence[str]) -> str:
     """Return "train-1", or of several "train-1 (drawn) and 2 more", without directories."""
     first = Path(names[0]).name or names[0]
     return first if len(names) == 1 else f"{first} (drawn) and {len(names) - 1} more"
+
+
+def _check_runs(base: Sequence[ComparedRun], new: Sequence[ComparedRun]) -> None:
+    """Raise SettingsError if a run is on both sides, ReportError if a rank is missing on one.
+
+    Two windows of a run have files of their own, and a copy counts as another run.
+    """
+    for old, other in itertools.product(base, new):
+        if old.identify_files() == other.identify_files():
+            sides = f"{old.ranks.side} and {other.ranks.side}"
+            what = f"{sides} are one run: {old.reports.sources[0].place}"
+            raise SettingsError(what, "Name another one, or --base-window and --new-window")
+    for run in (*base[1:], *new):
+        check_ranks(base[0].ranks, run.ranks)
 
 
 def _judge(result: comparison.Comparison, *, is_shown: bool) -> None:

@@ -10,6 +10,7 @@ from gpu_profile.analysis.compare.samples import Metric, RankSamples, make_sampl
 from gpu_profile.analysis.multi_report.ranks import FILE_RANK
 from gpu_profile.analysis.multi_report.work import ReportSource
 from gpu_profile.analysis.store.database import Database
+from gpu_profile.analysis.store.files.open_report import is_url
 from gpu_profile.analysis.tables.analysis import Analysis, Scope
 from gpu_profile.errors import ReportError
 from gpu_profile.runs import record
@@ -24,6 +25,10 @@ class ComparedRun:
     reports: Reading
     ranks: SideRanks
 
+    def identify_files(self) -> frozenset[object]:
+        """Return what tells the reports from other files: device and inode, or their URLs."""
+        return frozenset(_identify_file(source.place) for source in self.reports.sources)
+
     def samples(self, metric: Metric) -> list[RankSamples]:
         """Return the samples of each rank. Raises the error of the first unreadable report."""
         return self.collect(make_sampler(metric))[0]
@@ -36,6 +41,13 @@ class ComparedRun:
         analyses = [Analysis("samples", partial, _merge_no_table) for partial in partials]
         answers = self.reports.of(analyses)
         return [[part for answer in answers for part in answer[at]] for at in range(len(partials))]
+
+
+def _identify_file(place: str) -> object:
+    if is_url(place):
+        return place
+    status = Path(place).stat()
+    return status.st_dev, status.st_ino
 
 
 def _merge_no_table(_parts: object) -> Table:

@@ -23,7 +23,7 @@ def test_tables_and_findings(short_run: Path) -> None:
 
 
 def test_a_comparison(short_run: Path) -> None:
-    sides = (f"{side}={short_run}/rank0.sqlite" for side in ("--base", "--new"))
+    sides = (f"--base={short_run}/rank0.sqlite", f"--new={short_run}/rank1.sqlite")
     shown = invoke("compare", *sides, "--format=json", directory=short_run)
     validate("comparison", shown.stdout)
 

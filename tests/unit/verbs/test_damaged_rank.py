@@ -93,8 +93,11 @@ def test_compare_fails_on_a_rank_without_kernels(
 
 
 @pytest.mark.further
-def test_compare_fails_where_both_runs_lost_the_kernels_of_a_rank(without_kernels: Path) -> None:
-    words = ("compare", f"--base={without_kernels}", f"--new={without_kernels}")
+def test_compare_fails_where_both_runs_lost_the_kernels_of_a_rank(
+    without_kernels: Path, tmp_path: Path
+) -> None:
+    again = shutil.copytree(without_kernels, tmp_path / "again")
+    words = ("compare", f"--base={without_kernels}", f"--new={again}")
     done = invoke(*words, directory=without_kernels)
     assert (done.returncode, done.stdout) == (6, "")
     lost = "CUPTI_ACTIVITY_KIND_KERNEL lacks the kernels of 160 of 160 launches"
@@ -115,11 +118,7 @@ def test_compare_fails_where_a_rank_lost_most_of_its_kernels(four: Path, tmp_pat
 
 @pytest.mark.parametrize(
     ("base", "new", "form"),
-    [
-        ("four", "damaged", "text"),
-        further("damaged", "four", "json"),
-        further("damaged", "damaged", "junit"),
-    ],
+    [("four", "damaged", "text"), further("damaged", "four", "json")],
 )
 def test_compare_fails_on_a_damaged_rank(
     four: Path, damaged: Path, base: str, new: str, form: str
@@ -152,7 +151,8 @@ def test_compare_fails_on_a_rank_that_both_runs_miss(four: Path, tmp_path: Path)
     for ranks, code in (((0, 1, 2, 3), 6), ((0, 1, 2), 0)):
         run = RunRecord(id="three", launcher="host", command=("train",), ranks=ranks)
         (three / "run.json").write_text(run.to_json())
-        done = invoke("compare", f"--base={three}", f"--new={three}", directory=tmp_path)
+        again = shutil.copytree(three, tmp_path / f"again{code}")
+        done = invoke("compare", f"--base={three}", f"--new={again}", directory=tmp_path)
         assert done.returncode == code, done.stderr
         assert ("has no report of rank 3" in done.stderr) is (code == 6)
 

@@ -25,7 +25,7 @@ WORDS = {
     "html": ("--report=rank0.sqlite",),
     "timeline": ("--report=rank0.sqlite",),
     "scrub": ("--report=rank0.sqlite",),
-    "compare": ("--base=rank0.sqlite", "--new=rank0.sqlite"),
+    "compare": ("--base=rank0.sqlite", "--new=new.sqlite"),
     "ci": ("--result=result.json",),
     "trace-file": ("json:loads",),
     "init": (),
@@ -73,7 +73,8 @@ def meets(attack: str) -> pytest.MarkDecorator:
 
 @pytest.fixture
 def place(tmp_path: Path) -> Path:
-    (tmp_path / "rank0.sqlite").write_bytes(make_small_report())
+    for name in ("rank0.sqlite", "new.sqlite"):
+        (tmp_path / name).write_bytes(make_small_report())
     (tmp_path / "victim").write_text("own")
     (tmp_path / "result.json").write_text(as_json(CiResult(base="main", figures=(FIGURE,))))
     return tmp_path

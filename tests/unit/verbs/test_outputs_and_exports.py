@@ -1,6 +1,7 @@
 """Where verbs write: exports whole or not at all, and a comparison to standard output."""
 
 import os
+import shutil
 from pathlib import Path
 
 import pytest
@@ -90,8 +91,8 @@ def test_a_pipe_among_reports_is_passed_by(place: Path) -> None:
 
 
 def test_a_comparison_goes_to_a_stream_as_it_is(place: Path) -> None:
-    report = f"{place}/report.sqlite"
-    words = ("compare", f"--base={report}", f"--new={report}", "--output=/dev/stdout")
+    again = shutil.copy(place / "report.sqlite", place / "again.sqlite")
+    words = ("compare", f"--base={place}/report.sqlite", f"--new={again}", "--output=/dev/stdout")
     said = invoke(*words, directory=place)
     assert said.returncode == 0, said.stderr
     assert said.stdout.startswith("step: undecided: ")  # it has four steps

@@ -147,7 +147,7 @@ def test_no_file_of_a_run_is_opened_for_writing_where_a_link_could_lie(
         (*PROFILE, "true"),
         *(("html",), ("timeline",), ("stats",), ("reports",), ("fetch", "--job=train")),
         *(("scrub", f"--output={place}/runs/copies"), ("logs", "--job=train")),
-        ("compare", "--base=train", "--new=train", f"--output={place}/runs/compare.txt"),
+        ("compare", "--base=train", "--new=report.sqlite", f"--output={place}/runs/compare.txt"),
     )
     module = ("-m", "invoke", "--search-root", str(ROOT))
     common = {"directory": str(place), "environ": {**os.environ, **make_env(place)}, "umask": 0o22}

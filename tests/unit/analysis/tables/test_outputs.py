@@ -13,7 +13,7 @@ WRITERS = {
     "timeline": (("timeline", "--report", "REPORT"), "timeline.perfetto-trace.gz"),
     "scrub": (("scrub", "--report", "REPORT"), "rank0.sqlite"),
     "compare": (
-        ("compare", "--base", "REPORT", "--new", "REPORT", "--format", "junit"),
+        ("compare", "--base", "REPORT", "--new", "OTHER", "--format", "junit"),
         "comparison.xml",
     ),
     "trace-file": (("trace-file", "json:dumps"), "functions.json"),
@@ -25,25 +25,34 @@ def report(short_run: Path, tmp_path: Path) -> Path:
     return Path(shutil.copy(short_run / "rank0.sqlite", tmp_path))
 
 
-def words_of(verb: str, report: Path, output: str) -> tuple[str, ...]:
-    words = (str(report) if word == "REPORT" else word for word in WRITERS[verb][0])
+@pytest.fixture
+def places(short_run: Path, report: Path) -> dict[str, str]:
+    return {"REPORT": str(report), "OTHER": str(short_run / "rank1.sqlite")}
+
+
+def words_of(verb: str, places: dict[str, str], output: str) -> tuple[str, ...]:
+    words = (places.get(word, word) for word in WRITERS[verb][0])
     return (*words, f"--output={output}")
 
 
 @pytest.mark.parametrize(
     "verb", keep_first(1, ["timeline", "trace-file", "html", "scrub", "compare"])
 )
-def test_a_folder_gets_the_file_by_its_usual_name(tmp_path: Path, report: Path, verb: str) -> None:
+def test_a_folder_gets_the_file_by_its_usual_name(
+    tmp_path: Path, places: dict[str, str], verb: str
+) -> None:
     (tmp_path / "there").mkdir()
     for folder in ("there", "new/below/"):
-        done = invoke(*words_of(verb, report, folder), directory=tmp_path)
+        done = invoke(*words_of(verb, places, folder), directory=tmp_path)
         assert done.returncode == 0, done.stderr
         assert [path.name for path in (tmp_path / folder).iterdir()] == [WRITERS[verb][1]]
 
 
 @pytest.mark.parametrize("verb", WRITERS)
-def test_a_place_that_cannot_be_is_refused(tmp_path: Path, report: Path, verb: str) -> None:
-    done = invoke(*words_of(verb, report, f"{report}/x.sqlite"), directory=tmp_path)
+def test_a_place_that_cannot_be_is_refused(
+    tmp_path: Path, report: Path, places: dict[str, str], verb: str
+) -> None:
+    done = invoke(*words_of(verb, places, f"{report}/x.sqlite"), directory=tmp_path)
     assert done.returncode == 2, done.stderr
     assert done.stderr.startswith(f"error: --output {report}")
     assert len(done.stderr.splitlines()) == 1

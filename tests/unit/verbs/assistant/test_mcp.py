@@ -44,7 +44,7 @@ def test_a_verb_that_fails_or_takes_too_long_is_one_line(place: Path) -> None:
 
 
 def test_the_given_reports_are_a_side_of_a_comparison(place: Path) -> None:
-    with pytest.raises(ReportError, match="has no step"):  # it was read
+    with pytest.raises(ReportError, match="are one run"):  # it was read
         Answers(report_dir=place, given=(str(place),)).compare_runs("given", "given")
     several = Answers(report_dir=place, given=(str(place), str(place)))
     with pytest.raises(SettingsError, match="'given' stands for 2 reports"):
