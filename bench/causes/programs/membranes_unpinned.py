@@ -1,4 +1,4 @@
-"""Membranes of neurons in electron microscopy, by a U-Net; the cause is a batch that does not know how to be pinned.
+"""Membranes of neurons in electron microscopy, by a U-Net; the cause is a batch that cannot be pinned.
 
 The loader has `pin_memory=True`, but leaves a batch of a class of its own as it is, unless that has
 a method `pin_memory`. The fix has one.

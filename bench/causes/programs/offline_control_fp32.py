@@ -1,4 +1,4 @@
-"""Robots that learn from recorded episodes (as a Decision Transformer) with Accelerate; the cause is fp32 without TF32.
+"""A Decision Transformer that learns from recorded episodes, with Accelerate; the cause is fp32 without TF32.
 
 The fix is `torch.set_float32_matmul_precision("high")`.
 """

@@ -10,7 +10,7 @@ from torch import nn
 from torch.utils.data import DataLoader, Dataset
 from turns import Turns
 
-SCANS, BATCH, POINTS, CELLS, PILLARS, DEPTH = 12, 6, 36_000, 320, 8_000, 16
+SCANS, BATCH, POINTS, CELLS, PILLARS, DEPTH = 12, 6, 30_000, 320, 8_000, 16
 EXTENT, WIDTH = 51.2, 64
 
 Sample = tuple[np.ndarray, np.ndarray]
@@ -72,10 +72,10 @@ class PointPillars(nn.Module):
         super().__init__()
         self.points = nn.Sequential(nn.Linear(7, WIDTH), nn.LayerNorm(WIDTH), nn.ReLU())
         self.levels = nn.ModuleList(
-            [make_level(WIDTH, 128, 5), make_level(128, 256, 6), make_level(256, 384, 6)]
+            [make_level(WIDTH, 192, 5), make_level(192, 320, 6), make_level(320, 448, 6)]
         )
         self.ups = nn.ModuleList(
-            nn.ConvTranspose2d(width, 128, scale, scale) for width, scale in ((128, 1), (256, 2), (384, 4))
+            nn.ConvTranspose2d(width, 128, scale, scale) for width, scale in ((192, 1), (320, 2), (448, 4))
         )
         self.head = nn.Conv2d(3 * 128, 8, 1)
 
