@@ -13,7 +13,7 @@ from torch import nn
 from torch.utils.data import DataLoader, Dataset
 from turns import Turns
 
-BATCH, LEADS, SAMPLES, BEATS, WIDTH, LAYERS, STORED, PERIOD = 128, 12, 5000, 27, 384, 8, 128, 10
+BATCH, LEADS, SAMPLES, BEATS, WIDTH, LAYERS, STORED, PERIOD = 128, 12, 5000, 27, 384, 7, 128, 10
 
 
 class Hearts(Dataset[tuple[torch.Tensor, torch.Tensor]]):

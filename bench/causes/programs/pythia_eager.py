@@ -8,7 +8,7 @@ from parts import DEVICE, use_gpu
 from transformers import GPTNeoXConfig, GPTNeoXForCausalLM, get_cosine_schedule_with_warmup
 from turns import Turns
 
-BATCH, LENGTH, LAYERS, WIDTH, HEADS, WORDS, BATCHES = 4, 1024, 10, 768, 12, 8192, 16
+BATCH, LENGTH, LAYERS, WIDTH, HEADS, WORDS, BATCHES = 3, 1536, 7, 768, 12, 8192, 16
 
 
 class Trained:
