@@ -10,7 +10,7 @@ from torch import nn
 from torch.utils.data import DataLoader, Dataset
 from turns import Turns
 
-BATCH, BANDS, SIDE, WIDTH, BLOCKS, MINERALS, STORED, WORKERS = 64, 96, 64, 256, 6, 24, 48, 8
+BATCH, BANDS, SIDE, WIDTH, BLOCKS, MINERALS, STORED, WORKERS = 48, 96, 64, 256, 8, 24, 48, 6
 
 
 class Cubes(Dataset[tuple[torch.Tensor, int]]):

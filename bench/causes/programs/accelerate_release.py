@@ -12,7 +12,7 @@ from torch import nn
 from torch.utils.data import DataLoader, Dataset
 from turns import Turns
 
-BATCH, SIDE, FINDINGS, STORED, PARTS = 48, 224, 14, 64, 2
+BATCH, SIDE, FINDINGS, STORED, PARTS = 32, 224, 14, 64, 2
 
 
 class Rays(Dataset[tuple[torch.Tensor, torch.Tensor]]):

@@ -9,7 +9,7 @@ from parts import DEVICE, Block, use_gpu
 from torch import nn
 from turns import Turns
 
-BATCH, TIMES, STATE, ACTION, WIDTH, LAYERS, HEADS, LONGEST = 144, 40, 39, 8, 512, 10, 8, 1000
+BATCH, TIMES, STATE, ACTION, WIDTH, LAYERS, HEADS, LONGEST = 120, 40, 39, 8, 512, 10, 8, 1000
 EPISODES = 512
 
 

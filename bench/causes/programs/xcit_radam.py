@@ -8,7 +8,7 @@ import torch
 from parts import DEVICE, image_loss, update, use_gpu
 from turns import Turns
 
-BATCH, SIDE, KINDS, BATCHES = 96, 224, 200, 4
+BATCH, SIDE, KINDS, BATCHES = 64, 224, 200, 4
 
 
 def run(turns: Turns) -> None:
