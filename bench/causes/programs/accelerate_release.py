@@ -1,11 +1,11 @@
-"""Findings in X-rays of chests told by a ResNeXt (torchvision) with Accelerate; the cause calls `release_memory` in each update.
+"""Findings in X-rays told by a ResNeXt (torchvision) with Accelerate; the cause is `release_memory` in each update.
 
 It collects garbage and empties the allocator's cache, against a lack of memory that is not there.
 """
 # causes: allocation, idle
 import torch
 import torchvision
-from accelerate import Accelerator
+from accelerate import Accelerator, DataLoaderConfiguration
 from accelerate.utils import release_memory
 from parts import use_gpu
 from torch import nn
@@ -31,7 +31,9 @@ class Rays(Dataset[tuple[torch.Tensor, torch.Tensor]]):
 
 def run(turns: Turns) -> None:
     use_gpu(turns)
-    accelerator = Accelerator(mixed_precision="bf16")
+    accelerator = Accelerator(
+        mixed_precision="bf16", dataloader_config=DataLoaderConfiguration(non_blocking=True)
+    )
     model = torchvision.models.resnext50_32x4d(num_classes=FINDINGS)
     model = model.to(memory_format=torch.channels_last)
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4)
