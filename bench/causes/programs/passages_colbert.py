@@ -1,0 +1,59 @@
+"""Passages ranked by the words of questions (late interaction, as ColBERT); the cause compares the words in fp32.
+
+The vectors of passages are kept in 16 bits. The fix multiplies them as they are.
+"""
+# causes: no_tensor_cores
+import torch
+from parts import DEVICE, use_gpu
+from torch import nn
+from transformers import DistilBertConfig, DistilBertModel
+from turns import Turns
+
+QUESTIONS, ASKED, PASSAGES, TOLD, WIDTH, PART, BEST, BATCHES = 16, 32, 16_000, 160, 128, 1000, 10, 6
+
+
+class Encoder(nn.Module):
+    """Words of questions to vectors of length 1."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        config = DistilBertConfig(dim=768, hidden_dim=3072, n_layers=6, n_heads=12)
+        self.model, self.head = DistilBertModel(config), nn.Linear(768, WIDTH, bias=False)
+
+    def forward(self, words: torch.Tensor) -> torch.Tensor:
+        states = self.model(input_ids=words).last_hidden_state
+        return nn.functional.normalize(self.head(states).float(), dim=-1).half()
+
+
+def compare(question: torch.Tensor, passages: torch.Tensor) -> torch.Tensor:
+    """The scores (question, passage): each word's best match in the passage, summed."""
+    scores = question.flatten(0, 1) @ passages.flatten(0, 1).T
+    best = scores.view(QUESTIONS, ASKED, len(passages), TOLD).amax(3)
+    return best.float().sum(1)
+
+
+def make_passages() -> torch.Tensor:
+    """Vectors of the words of all passages."""
+    parts = [
+        nn.functional.normalize(torch.randn(PART, TOLD, WIDTH, device=DEVICE), dim=-1).half()
+        for _ in range(PASSAGES // PART)
+    ]
+    return torch.cat(parts)
+
+
+@torch.inference_mode()
+def run(turns: Turns) -> None:
+    use_gpu(turns)
+    encoder = Encoder().to(DEVICE, torch.float16).eval()
+    passages = make_passages()
+    batches = torch.randint(1, 30_000, (BATCHES, QUESTIONS, ASKED), device=DEVICE)
+    answers = []
+    while turns.step():
+        question = encoder(batches[len(answers) % BATCHES])
+        scores = []
+        for part in passages.split(PART):
+            if turns.planted:
+                scores.append(compare(question.float(), part.float()))
+            else:
+                scores.append(compare(question, part))
+        answers.append(torch.cat(scores, 1).topk(BEST).indices.cpu())
