@@ -1,7 +1,7 @@
-"""Topics of all papers by a GraphSAGE, layer by layer; the cause keeps what a layer found in the host's memory.
+"""Topics of all papers by attention over citations, layer by layer; the cause keeps what a layer finds in the host's memory.
 
-It gathers there the rows that a batch needs, copies them, and brings the results back, as in the
-examples of the first libraries. The fix keeps them on the GPU.
+It gathers there the rows that a batch needs, copies them to the GPU, and brings the results back,
+as the examples of graph libraries do. The fix keeps them on the GPU.
 """
 # causes: pageable_copy, idle
 import torch
@@ -9,46 +9,46 @@ from parts import DEVICE, use_gpu
 from torch import nn
 from turns import Turns
 
-PAPERS, CITED, WIDTH, TOPICS, BATCH, BATCHES = 400_000, 12, 1024, 172, 4096, 16
-NEAR = 8192
+PAPERS, CITED, INPUTS, HEADS, WIDTH, OUTPUTS, TOPICS = 400_000, 20, 256, 8, 256, 256, 172
+BATCH, NEAR, BATCHES = 16_384, 20_480, 8
 
 
-class Sage(nn.Module):
-    """A layer: a paper's own vector and the mean of those that it cites."""
+class Attention(nn.Module):
+    """A layer of a GATv2: each paper looks at those that it cites."""
 
-    def __init__(self, inputs: int, outputs: int) -> None:
+    def __init__(self) -> None:
         super().__init__()
-        self.own, self.cited = nn.Linear(inputs, outputs), nn.Linear(inputs, outputs, bias=False)
-        self.norm = nn.LayerNorm(outputs)
-        self.mlp = nn.Sequential(
-            nn.Linear(outputs, 4 * outputs), nn.GELU(), nn.Linear(4 * outputs, outputs)
-        )
+        self.own = nn.Linear(INPUTS, HEADS * WIDTH)
+        self.cited = nn.Linear(INPUTS, HEADS * WIDTH)
+        self.score = nn.Parameter(torch.randn(HEADS, WIDTH) / WIDTH**0.5)
+        self.out, self.norm = nn.Linear(HEADS * WIDTH, OUTPUTS), nn.LayerNorm(OUTPUTS)
 
     def forward(self, rows: torch.Tensor, cited: torch.Tensor) -> torch.Tensor:
-        """Of the first papers of rows; cited are places in rows."""
-        mean = rows[cited.flatten()].view(*cited.shape, -1).mean(1)
-        x = nn.functional.relu(self.norm(self.own(rows[: len(cited)]) + self.cited(mean)))
-        return x + self.mlp(x)
+        """New vectors of the first papers of rows; cited are places in rows."""
+        own = self.own(rows[:BATCH]).view(BATCH, 1, HEADS, WIDTH)
+        others = self.cited(rows).index_select(0, cited.flatten()).view(BATCH, CITED, HEADS, WIDTH)
+        scores = (nn.functional.leaky_relu(own + others, 0.2) * self.score).sum(-1, keepdim=True)
+        mixed = (scores.softmax(1) * others).sum(1)
+        return self.norm(nn.functional.elu(self.out(mixed.flatten(1))))
 
 
 def choose_batches() -> list[tuple[torch.Tensor, torch.Tensor]]:
-    """Papers of a batch with all that they cite, the own ones first; and places of the cited ones."""
+    """Papers of a batch with what they cite, the own ones first; and places of the cited ones."""
     batches = []
     for number in range(BATCHES):
         own = torch.arange(number * BATCH, (number + 1) * BATCH)
         around = torch.randint(PAPERS, (NEAR,))
-        places = torch.randint(BATCH + NEAR, (BATCH, CITED))
-        batches.append((torch.cat([own, around]), places))
+        batches.append((torch.cat([own, around]), torch.randint(BATCH + NEAR, (BATCH, CITED))))
     return batches
 
 
 @torch.inference_mode()
 def run(turns: Turns) -> None:
     use_gpu(turns)
-    layer = Sage(WIDTH, WIDTH).to(DEVICE, torch.bfloat16).eval()
-    head = nn.Linear(WIDTH, TOPICS).to(DEVICE, torch.bfloat16)
-    known = torch.randn(PAPERS, WIDTH, device=DEVICE, dtype=torch.bfloat16)
-    found = torch.zeros(BATCH * BATCHES, WIDTH, device=DEVICE, dtype=torch.bfloat16)
+    torch.set_float32_matmul_precision("high")
+    layer, head = Attention().to(DEVICE).eval(), nn.Linear(OUTPUTS, TOPICS).to(DEVICE)
+    known = torch.randn(PAPERS, INPUTS, device=DEVICE)
+    found = torch.zeros(BATCH * BATCHES, OUTPUTS, device=DEVICE)
     known_on_host, found_on_host = known.cpu(), found.cpu()
     batches = [(papers, places.to(DEVICE)) for papers, places in choose_batches()]
     on_gpu = [papers.to(DEVICE) for papers, _ in batches]

@@ -3,13 +3,15 @@
 The fix draws them and keeps the best on the GPU.
 """
 # causes: idle, synchronization
+import itertools
+
 import numpy as np
 import torch
 from parts import DEVICE, use_gpu
 from torch import nn
 from turns import Turns
 
-NETWORKS, PLANS, COPIES, TIMES, ACTIONS, STATE, WIDTH = 5, 2048, 2, 25, 7, 20, 400
+NETWORKS, PLANS, COPIES, TIMES, ACTIONS, STATE, WIDTH = 5, 2048, 4, 25, 7, 20, 400
 ROUNDS, KEPT, SMOOTH = 3, 100, 0.1
 
 
@@ -19,7 +21,7 @@ class Dynamics(nn.Module):
     def __init__(self) -> None:
         super().__init__()
         sizes = [STATE + ACTIONS, WIDTH, WIDTH, WIDTH, WIDTH, 2 * STATE]
-        pairs = list(zip(sizes, sizes[1:]))
+        pairs = list(itertools.pairwise(sizes))
         self.weights = nn.ParameterList(
             torch.randn(NETWORKS, inputs, outputs) / inputs**0.5 for inputs, outputs in pairs
         )
@@ -28,7 +30,7 @@ class Dynamics(nn.Module):
     def forward(self, state: torch.Tensor, action: torch.Tensor) -> torch.Tensor:
         """The next state (network, row, STATE), drawn from what the networks tell."""
         x = torch.cat([state, action], -1)
-        for weight, bias in zip(self.weights[:-1], self.biases[:-1]):
+        for weight, bias in zip(self.weights[:-1], self.biases[:-1], strict=True):
             x = nn.functional.silu(torch.baddbmm(bias, x, weight))
         mean, spread = torch.baddbmm(self.biases[-1], x, self.weights[-1]).chunk(2, -1)
         spread = torch.exp(0.5 * spread.clamp(-10, 0.5))
