@@ -8,7 +8,7 @@ import cupyx
 import numpy as np
 from turns import Turns
 
-CHANNELS, SAMPLES, TRIALS, WIDTHS = 1024, 1 << 18, 96, (1, 2, 4, 8, 16, 32)
+CHANNELS, SAMPLES, TRIALS, WIDTHS = 1024, 1 << 19, 48, (1, 2, 4, 8, 16, 32)
 
 sum_channels = cp.RawKernel(
     r"""

@@ -7,16 +7,17 @@ import cupy as cp
 from cupyx.scipy import sparse
 from turns import Turns
 
-PAGES, LINKS, REACH, TOPICS, DAMPING, TOLERANCE, MOST, SELDOM = 4_000_000, 16, 5000, 8, 0.85, 1e-6, 40, 10
+PAGES, LINKS, GAP, TOPICS, DAMPING, TOLERANCE, MOST, SELDOM = 4_000_000, 16, 600, 8, 0.85, 1e-6, 60, 10
 
 
 def link_pages() -> sparse.csr_matrix:
     """The share of a page's rank that another one gets: links go to pages that are near."""
-    rows = cp.arange(PAGES, dtype=cp.int32)[:, None]
-    steps = cp.random.randint(-REACH, REACH + 1, size=(PAGES, LINKS), dtype=cp.int32)
-    sources = ((rows + steps) % PAGES).astype(cp.int32).ravel()
-    counts = cp.bincount(sources, minlength=PAGES)
-    shares = (1 / counts[sources]).astype(cp.float32)
+    gaps = cp.random.randint(1, GAP, size=(PAGES, LINKS), dtype=cp.int32)
+    first = cp.arange(PAGES, dtype=cp.int32) - GAP * LINKS // 2
+    first = cp.clip(first, 0, PAGES - GAP * LINKS - 1)
+    sources = (first[:, None] + cp.cumsum(gaps, axis=1)).astype(cp.int32).ravel()
+    counts = cp.bincount(sources, minlength=PAGES).astype(cp.float32)
+    shares = 1 / counts[sources]
     starts = LINKS * cp.arange(PAGES + 1, dtype=cp.int32)
     return sparse.csr_matrix((shares, sources, starts), shape=(PAGES, PAGES))
 

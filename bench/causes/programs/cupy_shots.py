@@ -8,7 +8,7 @@ import numpy as np
 from cupy.cuda import runtime
 from turns import Turns
 
-SHOTS, TRACES, SAMPLES, SHARES = 4, 2048, 8192, 8
+SHOTS, TRACES, SAMPLES, SHARES = 3, 4096, 16_384, 8
 
 gain = cp.ElementwiseKernel(
     "float32 x, float32 mean", "float32 y", "y = x * rsqrtf(mean + 1e-6f)", "gain"
