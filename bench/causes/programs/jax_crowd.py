@@ -82,11 +82,12 @@ def run(turns: Turns) -> None:
     turns.period = PERIOD
     random = np.random.default_rng(0)
     crowds: dict[bool, Appended | Masked] = {True: Appended(random), False: Masked(random)}
-    steps, paces = {True: 0, False: 0}, []
+    steps = {True: 0, False: 0}
+    paces: list[float] = []
     turns.synchronize = lambda: jax.block_until_ready([crowd.people for crowd in crowds.values()])
     while turns.step():
         crowd = crowds[turns.planted]
         steps[turns.planted] += 1
         if steps[turns.planted] % PERIOD == 0:
             crowd.add(bring(random, ARRIVING))
-        paces.append(crowd.move())
+        paces.append(float(crowd.move()))

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from turns import Turns
 
-PICTURES, SIZE, WIDTH, LAYERS, SHAPES, BATCHES = 64, 224, 256, 12, 34, 6
+PICTURES, SIZE, WIDTH, LAYERS, SHAPES, BATCHES = 64, 224, 256, 16, 34, 6
 MEAN = np.array([0.167, 0.163, 0.159], np.float32)
 SPREAD = np.array([0.130, 0.118, 0.110], np.float32)
 

@@ -10,7 +10,7 @@ from torch import nn
 from turns import Turns
 
 PAPERS, CITED, INPUTS, HEADS, WIDTH, OUTPUTS, TOPICS = 400_000, 20, 256, 8, 256, 256, 172
-BATCH, NEAR, BATCHES = 16_384, 20_480, 8
+BATCH, NEAR, BATCHES = 12_288, 8192, 8
 
 
 class Attention(nn.Module):
