@@ -33,7 +33,7 @@ def prepare_on_gpu(calls: list[np.ndarray]) -> torch.Tensor:
     return ((sounds - mean) / torch.sqrt(spread + 1e-7)).to(torch.bfloat16)
 
 
-@torch.inference_mode()
+@torch.no_grad()
 def run(turns: Turns) -> None:
     use_gpu(turns)
     config = HubertConfig(num_labels=MOODS, num_hidden_layers=12, classifier_proj_size=256)

@@ -59,6 +59,7 @@ def run(turns: Turns) -> None:
         if turns.planted:
             lock(shots[number])
             device.set(shots[number])
+            cp.cuda.get_current_stream().synchronize()
             unlock(shots[number])
         else:
             device.set(locked[number])

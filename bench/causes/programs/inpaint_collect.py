@@ -1,4 +1,4 @@
-"""Holes in photographs filled by a network of Fourier convolutions (as LaMa); the cause calls `gc.collect()` after each request.
+"""Holes in photographs filled by Fourier convolutions (as LaMa); the cause is `gc.collect()` after each request.
 
 It was put there against a lack of memory, and walks through all that the server keeps in Python.
 """

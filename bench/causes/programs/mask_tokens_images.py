@@ -1,4 +1,4 @@
-"""Images made of tokens that are filled in by rounds (as MaskGIT); the cause masks the least sure tokens image by image.
+"""Images of tokens that are filled in by rounds (as MaskGIT); the cause masks unsure tokens image by image.
 
 It asks for each image how many tokens are still masked. The fix masks those of all images at once.
 """

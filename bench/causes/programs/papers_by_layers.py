@@ -1,4 +1,4 @@
-"""Topics of all papers by attention over citations, layer by layer; the cause keeps what a layer finds in the host's memory.
+"""Topics of all papers by attention over citations; the cause keeps vectors in the host's memory between layers.
 
 It gathers there the rows that a batch needs, copies them to the GPU, and brings the results back,
 as the examples of graph libraries do. The fix keeps them on the GPU.
