@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from gpu_profile.analysis.store.database import Database
@@ -101,3 +102,25 @@ def test_a_thread_that_copies_once_a_step_of_few_launches_does_not_pause(tmp_pat
         replay = replay_reports(database)
     assert not isinstance(replay, str), replay
     assert not replay.graph.calls.silent.any()
+
+
+def test_work_before_the_first_call_of_a_thread_is_a_pause(tmp_path: Path) -> None:
+    """As in JAX, which compiles for a new shape on a thread that then makes calls of its own."""
+    (rank,) = ranks_of(1)
+    rank.events = True
+    for step in range(40):
+        for _ in range(8):
+            rank.work(5)
+            rank.kernel(100)
+        if step % 5 == 0:
+            rank.lane = 1 + step
+            rank.work(20_000)
+            rank.kernel(20, "autotuned")
+            rank.lane = 0
+    with Database.open(rank.recording.save(tmp_path / "rank0.host0.sqlite")) as database:
+        replay = replay_reports(database)
+    assert not isinstance(replay, str), replay
+    graph = replay.graph
+    begins = np.unique(graph.calls.thread, return_index=True)[1][1:]
+    assert len(begins) > 1
+    assert graph.calls.silent[begins] / US == pytest.approx(20_000, rel=0.01)
