@@ -17,14 +17,8 @@ from gpu_profile.analysis.activity.comm.calls import CommCalls, comm_calls, kind
 from gpu_profile.analysis.activity.comm.nccl_payload import load_nccl_calls
 from gpu_profile.analysis.activity.graph_captures import load_graph_captures
 from gpu_profile.analysis.activity.load.calls import load_calls, make_no_calls
-from gpu_profile.analysis.activity.load.operations import (
-    CallFinder,
-    Part,
-    list_lanes,
-    load_operations,
-    make_ops,
-    select_lane,
-)
+from gpu_profile.analysis.activity.load.lanes import list_lanes, make_ops, select_lane
+from gpu_profile.analysis.activity.load.operations import CallFinder, Part, load_operations
 from gpu_profile.analysis.activity.nvtx_ranges import load_ranges
 from gpu_profile.analysis.arrays.columns import encode_column, narrow_column
 from gpu_profile.analysis.arrays.intervals import Intervals
