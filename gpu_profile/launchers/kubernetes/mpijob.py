@@ -7,12 +7,11 @@ from typing import ClassVar
 from gpu_profile.command import Steps
 from gpu_profile.errors import JobError, SettingsError
 from gpu_profile.job import Job, NsysPlan
-from gpu_profile.kubernetes import pods
+from gpu_profile.kubernetes import pod_exec, pods
 from gpu_profile.kubernetes.kubectl import Object, check_kubectl_result, quote_literal
 from gpu_profile.launchers.kubernetes import manifests
 from gpu_profile.launchers.kubernetes.job.job import KubernetesJob
 from gpu_profile.launchers.kubernetes.manifests import Manifest
-from gpu_profile.launchers.kubernetes.reports import copy_reports
 from gpu_profile.launchers.kubernetes.state import Kind, get_annotation, get_pods, list_conditions
 from gpu_profile.nsys.rank_wrapper import rank_arguments
 
@@ -123,7 +122,7 @@ class MpiJobLauncher(KubernetesJob):
             return
         directory, expected_pods, hosts = get_annotation(job, "reports"), self.expected(job), set()
         for pod in filter(pods.is_running, job_pods):
-            marks = copy_reports.ask_pod(self.cluster, pod, _MARKS, directory)
+            marks = pod_exec.ask_pod(self.cluster, pod, _MARKS, directory)
             listed = check_kubectl_result(
                 (yield from marks), f"counting the hosts of {job['metadata']['name']}"
             )

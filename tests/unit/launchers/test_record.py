@@ -13,11 +13,11 @@ from gpu_profile.command import Command, Result
 from gpu_profile.declared.image_ref import ImageRef
 from gpu_profile.engine.container import RUN_LABEL
 from gpu_profile.errors import GpuProfileError, SettingsError, ToolError
+from gpu_profile.kubernetes import pod_exec
 from gpu_profile.kubernetes.kubectl import KubernetesCluster
 from gpu_profile.launchers.agent import windows
 from gpu_profile.launchers.docker.launcher import DockerLauncher
 from gpu_profile.launchers.host import HostLauncher
-from gpu_profile.launchers.kubernetes.reports import copy_reports
 from gpu_profile.launchers.slurm.launcher import SlurmLauncher
 from gpu_profile.launchers.ssh import SshLauncher
 from gpu_profile.nsys.recorder import (
@@ -170,7 +170,7 @@ def record_in_pods(
     schedule: Schedule | None = None,
 ) -> Window:
     cluster = KubernetesCluster(namespace="team")
-    calls = copy_reports.call_in_pods(cluster, [pod(name) for name in names], windows.IN_CONTAINER)
+    calls = pod_exec.call_in_pods(cluster, [pod(name) for name in names], windows.IN_CONTAINER)
     request = replace(REQUEST, ranks=ranks, steps=steps, schedule=schedule)
     return process.drive(windows.record_everywhere(calls, "/wd/train-1", request))
 
@@ -190,7 +190,7 @@ def test_pods_are_asked_for_one_window_at_one_time(pods: Path) -> None:
 def test_the_number_of_a_window_is_above_those_that_are_here(pods: Path) -> None:
     """A pod that its operator made anew under its name has none: 1 would replace what is here."""
     cluster = KubernetesCluster(namespace="team")
-    calls = copy_reports.call_in_pods(cluster, [pod("web-b")], windows.IN_CONTAINER)
+    calls = pod_exec.call_in_pods(cluster, [pod("web-b")], windows.IN_CONTAINER)
     request = replace(REQUEST, ranks=frozenset(), last_window=7)
     process.drive(windows.record_everywhere(calls, "/wd/train-1", request))
     assert "request /wd/train-1 --number=8 " in (pods / "web-b" / "asked").read_text()

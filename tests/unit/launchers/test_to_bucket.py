@@ -9,6 +9,7 @@ import pytest
 from gpu_profile.command import Command, Result
 from gpu_profile.errors import SettingsError
 from gpu_profile.job import Job, NsysPlan
+from gpu_profile.kubernetes import pod_exec
 from gpu_profile.kubernetes.kubectl import KubernetesCluster
 from gpu_profile.launchers.kubernetes.pytorchjob import PyTorchJobLauncher
 from gpu_profile.launchers.kubernetes.reports import copy_reports, to_bucket
@@ -17,7 +18,7 @@ from tests.unit.launchers.kubernetes_objects import answer, driven, pod
 from tests.unit.settings_for import settings_for
 
 POD = pod("train-1-master-0")
-EXECUTE = functools.partial(copy_reports.execute_in_pod, KubernetesCluster(), POD)
+EXECUTE = functools.partial(pod_exec.execute_in_pod, KubernetesCluster(), POD)
 PLACE, NAME, TO = "s3://team/night/train-1", "rank0.n.nsys-rep", Path("/reports/train-1")
 OK = Result(returncode=0)
 NO = Result(returncode=3, stderr="An error occurred (AccessDenied)")

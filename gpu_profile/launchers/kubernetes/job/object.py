@@ -12,7 +12,7 @@ from gpu_profile.declared.check import Check
 from gpu_profile.errors import JobError, SettingsError
 from gpu_profile.job import TOOLS, Job, NsysPlan, Tool
 from gpu_profile.job_status import JobStatus
-from gpu_profile.kubernetes import pods
+from gpu_profile.kubernetes import pod_exec, pods
 from gpu_profile.kubernetes.kubectl import KubernetesCluster, Object, check_kubectl_result, split_id
 from gpu_profile.kubernetes.report_place import ReportPlace
 from gpu_profile.launcher import Carrying, ImageFrom, LauncherDefaults
@@ -109,7 +109,7 @@ class KubernetesObject(LauncherDefaults, ABC):
         """Record a window in all pods at once. Their nodes' clocks have to agree."""
         job = yield from state.get_own_job(self.cluster, self.kind, job_id)
         job_pods = yield from state.get_pods(self.cluster, self.kind.workers, job_id)
-        calls = copy_reports.call_in_pods(self.cluster, job_pods, windows.IN_CONTAINER)
+        calls = pod_exec.call_in_pods(self.cluster, job_pods, windows.IN_CONTAINER)
         return (
             yield from windows.record_everywhere(
                 calls, state.get_annotation(job, "reports"), request

@@ -11,8 +11,8 @@ from gpu_profile.kubernetes.kubectl import (
     check_kubectl_result,
     split_id,
 )
+from gpu_profile.kubernetes.pod_exec import run_shell_in_pod
 from gpu_profile.launchers.kubernetes import state
-from gpu_profile.launchers.kubernetes.reports.copy_reports import run_shell_in_pod
 from gpu_profile.launchers.kubernetes.state import Kind
 
 _COMING_S = 30  # for pods that start: one that comes later would run on without its `stop`

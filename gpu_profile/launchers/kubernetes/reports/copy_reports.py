@@ -2,29 +2,25 @@
 
 import functools
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from gpu_profile.carrier import CARRIED_TO
-from gpu_profile.command import Command, Result, Steps, make_command
+from gpu_profile.command import Command, Steps, make_command
 from gpu_profile.errors import ReportError
 from gpu_profile.kubernetes import pods
 from gpu_profile.kubernetes.kubectl import KubernetesCluster, Object, strip_address
-from gpu_profile.kubernetes.marks import DEFAULT_CONTAINER
+from gpu_profile.kubernetes.pod_exec import NO_RUN, TRIES, ask_pod, execute_in_pod
 from gpu_profile.launchers.agent.job_directory import Agent
 from gpu_profile.launchers.kubernetes.reports import to_bucket
 
-_TRIES = 4  # of a `kubectl exec` that lost its connection; the pod still has the reports then
-_PAUSE_S = 1
 _SETTLE_S = 180
-_NO_RUN = 96
-"""Exit code of the script if this pod has no directory of the run."""
 _PLANTED = 97
 """Exit code of a pod whose directory of the node was another's (node_directory.py)."""
 # nsys may still write the report of a rank that mpirun or a signal has ended: wait up to 180 s for
 # it. Process 1, the pod's own script, has the directory in its command line too: skip it. The nsys
 # of an armed rank runs on, and its windows so far are whole.
-_LIST = f"""cd "$1" || exit {_NO_RUN}
+_LIST = f"""cd "$1" || exit {NO_RUN}
 for _ in $(seq {_SETTLE_S}); do
   ! ls windows/armed-* >/dev/null 2>&1 || break
   busy=
@@ -63,52 +59,6 @@ https://pubs.opengroup.org/onlinepubs/9699919799/utilities/cksum.html
 """
 
 
-def get_container_name(pod: Object) -> str:
-    """Return the container that the pod's annotation names, or the first, as operators do."""
-    annotations = pod["metadata"].get("annotations") or {}
-    return str(annotations.get(DEFAULT_CONTAINER) or pod["spec"]["containers"][0]["name"])
-
-
-def execute_in_pod(cluster: KubernetesCluster, pod: Object, *argv: str, stdin: str = "") -> Command:
-    """Return the `kubectl exec` of a program in the pod's first container."""
-    options = ("--stdin",) if stdin else ()
-    return cluster.kubectl(
-        "exec",
-        pods.get_name(pod),
-        f"--container={get_container_name(pod)}",
-        *options,
-        "--",
-        *argv,
-        namespace=pod["metadata"]["namespace"],
-        stdin=stdin,
-    )
-
-
-def call_in_pods(
-    cluster: KubernetesCluster, job_pods: Sequence[Object], program: Sequence[str]
-) -> Mapping[str, Callable[..., Command]]:
-    """Return what calls a program in each pod that runs, with more words, by the pods' names."""
-    return {
-        pods.get_name(pod): functools.partial(execute_in_pod, cluster, pod, *program)
-        for pod in job_pods
-        if pods.is_running(pod)
-    }
-
-
-def run_shell_in_pod(cluster: KubernetesCluster, pod: Object, script: str, *words: str) -> Command:
-    return execute_in_pod(cluster, pod, "sh", "-c", script, "gpu-profile", *words)
-
-
-def ask_pod(cluster: KubernetesCluster, pod: Object, script: str, *words: str) -> Steps[Result]:
-    """Run a script in a pod and return its result. A lost connection of kubectl is tried again."""
-    for tries_left in reversed(range(_TRIES)):
-        result = yield run_shell_in_pod(cluster, pod, script, *words)
-        if result.returncode in (0, _NO_RUN) or "orbidden" in result.stderr or not tries_left:
-            break
-        yield cluster.pause(_PAUSE_S)
-    return result
-
-
 def parse_sums(text: str, directory: str = "") -> Sums:
     """Return the checksums of cksum's lines by file name. Other lines are ignored."""
     checksums: Sums = {}
@@ -133,7 +83,7 @@ def copy_reports(
     Returns what went wrong, or "".
     """
     listed = yield from ask_pod(cluster, pod, _LIST, directory)
-    if listed.returncode == _NO_RUN:
+    if listed.returncode == NO_RUN:
         return f"{pods.get_name(pod)} has no {directory}: it was made after the run began"
     if listed.returncode:
         reason = strip_address(listed)
@@ -155,7 +105,7 @@ def _copy_whole(
 
     A job that goes on replaces its file of step times each 5 s: that one is summed again.
     """
-    for _ in range(_TRIES):
+    for _ in range(TRIES):
         if not checksums:
             return ""
         names = tuple(sorted(checksums))
