@@ -6,9 +6,11 @@ once, and again only on request. mmdebstrap runs as root or in a user namespace.
 
 import hashlib
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import PurePosixPath
+from typing import Any
 
 from gpu_profile.command import ENGINE, Command, Result, Steps, make_command, make_engine_command
 from gpu_profile.declared.base_name import EMBEDDED_REPOSITORY, is_embedded
@@ -120,40 +122,36 @@ def check_age(now: datetime, image_name: str) -> Steps[tuple[Check, ...]]:
     An image keeps its base until --rebuild-base, so the newest base of this machine may be another
     one. The newest counts only if there is no such image yet.
     """
-    form = f'--format={{{{index .Config.Labels "{_BASE_LABEL}"}}}}'
-    labelled = yield make_engine_command("image", "inspect", form, image_name)
-    name = labelled.stdout.strip()
-    if labelled.returncode:
-        listed = yield make_engine_command("image", "ls", "--quiet", EMBEDDED_REPOSITORY)
-        name = listed.stdout.split()[0] if listed.stdout.split() else ""
-    elif not is_embedded(name):
-        return ()
+    name = yield from _find_base_of(image_name)
     if not name:
         return ()
     inspected = yield make_engine_command("image", "inspect", "--format={{json .}}", name)
     if inspected.returncode:
-        return (
-            Check(
-                name="security updates",
-                ok=False,
-                result=f"{name}, which {image_name} is built on, is not here any more",
-                advice=_RENEW,
-            ),
-        )
-    image = json.loads(inspected.stdout)
+        ok, result = False, f"{name}, which {image_name} is built on, is not here any more"
+    else:
+        ok, result = _judge_age(json.loads(inspected.stdout), now)
+    return (Check(name="security updates", ok=ok, result=result, advice=_RENEW),)
+
+
+def _find_base_of(image_name: str) -> Steps[str]:
+    """Return the embedded base of an image, or the newest if there is no such image; else ""."""
+    form = f'--format={{{{index .Config.Labels "{_BASE_LABEL}"}}}}'
+    labelled = yield make_engine_command("image", "inspect", form, image_name)
+    if labelled.returncode:
+        listed = yield make_engine_command("image", "ls", "--quiet", EMBEDDED_REPOSITORY)
+        return listed.stdout.split()[0] if listed.stdout.split() else ""
+    name = labelled.stdout.strip()
+    return name if is_embedded(name) else ""
+
+
+def _judge_age(image: Mapping[str, Any], now: datetime) -> tuple[bool, str]:
+    """Return whether a base, as the engine describes it, has its updates, and the words on it."""
     suites = str((image["Config"].get("Labels") or {}).get(SUITES_LABEL, ""))
     # Without the fraction: Go writes nine digits, and Python before 3.11 reads three or six.
     days = (now - datetime.fromisoformat(f"{image['Created'][:19]}+00:00")).days
     has_security = "-security" in suites
-    return (
-        Check(
-            name="security updates",
-            ok=days <= _OLDEST_DAYS and has_security,
-            result=f"embedded base, {days} days old, "
-            + (suites if has_security else "without a security suite"),
-            advice=_RENEW,
-        ),
-    )
+    words = suites if has_security else "without a security suite"
+    return days <= _OLDEST_DAYS and has_security, f"embedded base, {days} days old, {words}"
 
 
 def make_base(chosen: Recipe) -> Steps[str]:

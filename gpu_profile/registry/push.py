@@ -2,7 +2,7 @@
 
 import re
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -94,29 +94,36 @@ def push_image(
     if local is None:
         raise RegistryError(f"there is no image {ref} to push", "`invoke build` makes it")
     if where.is_ecr:
-        repository = ecr.ensure_repository(
-            where, ref.name, immutable=upload.immutable, scan=upload.scan
-        )
-        remote_digest = "" if repository.is_new else ecr.tag_digest(where, ref.name, ref.tag)
-        if remote_digest and (
-            upload.named_by_inputs or f"{ref.repository}@{remote_digest}" in local.digests
-        ):
-            return with_digest(ref, remote_digest)
-        if remote_digest and repository.immutable:
-            raise RegistryError(
-                # `sha256:` and 12 digits, as docker shows a digest.
-                f"{ref} is taken by {remote_digest[:19]}… and immutable",
-                "Give VERSION another value, or VERSION=auto",
-            )
-    elif upload.named_by_inputs and (remote_digest := _fetch_remote_digest(ref)):
-        return with_digest(ref, remote_digest)
-    digest = _try_until_digest(
+        digest = _find_pushed(ref, where, upload, local.digests)
+    else:
+        digest = _fetch_remote_digest(ref) if upload.named_by_inputs else ""
+    digest = digest or _try_until_digest(
         lambda: api.push_layers(ref, ecr.fetch_authorization(where)),
         ref,
         show,
         upload.sleep,
     )
     return with_digest(ref, digest)
+
+
+def _find_pushed(
+    ref: ImageRef, where: Registry, upload: Upload, local_digests: Collection[str]
+) -> str:
+    """Return the digest of the image if ECR has it, else "", with a repository to push it to.
+
+    Raises RegistryError if another image has its tag for good.
+    """
+    repository = ecr.ensure_repository(
+        where, ref.name, immutable=upload.immutable, scan=upload.scan
+    )
+    digest = "" if repository.is_new else ecr.tag_digest(where, ref.name, ref.tag)
+    if not digest or upload.named_by_inputs or f"{ref.repository}@{digest}" in local_digests:
+        return digest
+    if repository.immutable:
+        # `sha256:` and 12 digits, as docker shows a digest.
+        what = f"{ref} is taken by {digest[:19]}… and immutable"
+        raise RegistryError(what, "Give VERSION another value, or VERSION=auto")
+    return ""
 
 
 def _fetch_remote_digest(ref: ImageRef) -> str:

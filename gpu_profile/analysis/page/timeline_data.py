@@ -124,16 +124,7 @@ def encode_sides(
             [number, max(0, start - origin), end - origin] for number, start, end in windows
         ],
         "ranks": [
-            {
-                **_encode_rank(rank, side.origin, packer, names),
-                "side": number,
-                "waits": _encode_waits(
-                    side.waits.get((rank.rank, rank.device), _NO_WAITS), side.origin, packer
-                ),
-                "path": _encode_marks(
-                    side.paths.get(rank.rank, NO_MARKS), side.origin, packer, names
-                ),
-            }
+            {**_encode_rank_of(side, rank, packer, names), "side": number}
             for number, side, rank in pairs
         ],
         "names": _cut(list(names.index_by_name)),
@@ -141,6 +132,18 @@ def encode_sides(
     facts["short"] = _shorten(list(names.index_by_name))
     facts["function"] = _name_functions(list(names.index_by_name))
     return json.dumps(facts, separators=(",", ":")), packer.start_packing()
+
+
+def _encode_rank_of(
+    side: Side, rank: RankPicture, packer: Packer, names: _Names
+) -> dict[str, object]:
+    waits = side.waits.get((rank.rank, rank.device), _NO_WAITS)
+    path = side.paths.get(rank.rank, NO_MARKS)
+    return {
+        **_encode_rank(rank, side.origin, packer, names),
+        "waits": _encode_waits(waits, side.origin, packer),
+        "path": _encode_marks(path, side.origin, packer, names),
+    }
 
 
 def _encode_rank(

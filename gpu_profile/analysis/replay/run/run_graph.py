@@ -20,6 +20,7 @@ from gpu_profile.analysis.arrays.types import Flags, IntArray
 from gpu_profile.analysis.replay.rank.rank_graph import (
     BEFORE,
     NONE,
+    Codes,
     GpuOps,
     HostCalls,
     Links,
@@ -127,28 +128,12 @@ def join_columns(graphs: Sequence[RankGraph]) -> tuple[Columns, Links]:
     calls, ops, links = list[HostCalls](), list[GpuOps](), list[Links]()
     call, op, thread, stream = 0, 0, 0, 0
     for graph in graphs:
-        own_calls, own_ops, own_links = graph.calls, graph.ops, graph.links
-        name, place = _number_texts(graph.names, names), _number_texts(graph.places, places)
-        calls.append(
-            replace(
-                own_calls,
-                thread=own_calls.thread + thread,
-                name=name[own_calls.name],
-                place=place[own_calls.place],
-            )
-        )
-        ops.append(
-            replace(
-                own_ops,
-                name=name[own_ops.name],
-                place=place[own_ops.place],
-                stream=own_ops.stream + stream,
-                call=np.where(own_ops.call == NONE, NONE, own_ops.call + call).astype(np.int32),
-            )
-        )
-        links.append(_shift_links(own_links, call, op))
+        texts = _number_texts(graph.names, names), _number_texts(graph.places, places)
+        calls.append(_shift_calls(graph.calls, texts, thread))
+        ops.append(_shift_ops(graph.ops, texts, stream, call))
+        links.append(_shift_links(graph.links, call, op))
         thread, stream = thread + len(graph.threads), stream + len(graph.streams)
-        call, op = call + len(own_calls.start), op + len(own_ops.start)
+        call, op = call + len(graph.calls.start), op + len(graph.ops.start)
     columns = Columns(
         tuple(graphs),
         _concatenate(HostCalls, calls),
@@ -163,8 +148,27 @@ def join_columns(graphs: Sequence[RankGraph]) -> tuple[Columns, Links]:
     return columns, _concatenate(Links, links)
 
 
-def _number_texts(names: Sequence[str], texts: dict[str, int]) -> NDArray[np.int32]:
+def _number_texts(names: Sequence[str], texts: dict[str, int]) -> Codes:
     return np.array([texts.setdefault(text, len(texts)) for text in names], np.int32)
+
+
+def _shift_calls(calls: HostCalls, texts: tuple[Codes, Codes], thread: int) -> HostCalls:
+    """The calls of a rank with the run's numbers; `texts`: those of its names and places."""
+    name, place = texts
+    return replace(
+        calls, thread=calls.thread + thread, name=name[calls.name], place=place[calls.place]
+    )
+
+
+def _shift_ops(ops: GpuOps, texts: tuple[Codes, Codes], stream: int, call: int) -> GpuOps:
+    name, place = texts
+    return replace(
+        ops,
+        name=name[ops.name],
+        place=place[ops.place],
+        stream=ops.stream + stream,
+        call=np.where(ops.call == NONE, NONE, ops.call + call).astype(np.int32),
+    )
 
 
 def _shift_links(links: Links, call: int, op: int) -> Links:

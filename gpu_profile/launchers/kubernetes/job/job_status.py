@@ -128,13 +128,7 @@ def _make_unfinished_status(
         ends = (f"{pods.get_name(pod)}: {pods.describe_ending(pod)}" for pod in failed)
         code = (pods.get_termination(failed[0]) or {}).get("exitCode")
         return JobStatus(state=JobState.FAILED, reason="; ".join(ends), exit_code=code)
-    started = any(_find_leader(kind, job) in pods.get_name(pod) for pod in job_pods)
-    # Pods count besides the condition `Running`: the operator may be behind, and a PyTorchJob is
-    # Running with its master, which may wait for workers that never start.
-    short = kind.holds and any(pods.get_phase(pod) == "Pending" for pod in job_pods)
-    if ("Running" in list_conditions(job) and not short) or (
-        started and all(pods.get_phase(pod) == "Running" for pod in job_pods)
-    ):
+    if _is_running(kind, job, job_pods):
         return _make_running_status(job_pods)
     troubles = pods.list_troubles(job_pods)
     warnings = yield from get_warnings(cluster, job_id)
@@ -152,6 +146,19 @@ def _make_unfinished_status(
     if endings:
         return JobStatus(state=JobState.RUNNING, reason="; ".join(endings))
     return JobStatus(state=JobState.PENDING, reason=reason)
+
+
+def _is_running(kind: Kind, job: Object, job_pods: Sequence[Object]) -> bool:
+    """Return whether a job runs, by its condition `Running` or by its pods.
+
+    The operator may be behind, and a PyTorchJob is Running with its master, which may wait for
+    workers that never start.
+    """
+    phases = [pods.get_phase(pod) for pod in job_pods]
+    if "Running" in list_conditions(job) and not (kind.holds and "Pending" in phases):
+        return True
+    started = any(_find_leader(kind, job) in pods.get_name(pod) for pod in job_pods)
+    return started and all(phase == "Running" for phase in phases)
 
 
 def _make_running_status(job_pods: Sequence[Object]) -> JobStatus:
