@@ -25,6 +25,11 @@ from gpu_profile.analysis.replay.edits.loops.repeated_calls import (
     find_repeated_calls,
 )
 from gpu_profile.analysis.replay.edits.loops.tiny_kernels import join_tiny_kernels
+from gpu_profile.analysis.replay.edits.micro_batches import (
+    describe_early_transfers,
+    find_early_transfers,
+    reduce_once,
+)
 from gpu_profile.analysis.replay.edits.moved_state import (
     describe_moved_state,
     keep_batch_memory,
@@ -84,12 +89,21 @@ LAUNCHES = Change(
 )
 """A GPU that is always busy has gaps between its kernels, too: they are no cost of the host."""
 LAUNCHES_IN_CALLS = replace(LAUNCHES, unless=PAUSES.text)
+
+
+def _transfer_less(graph: RunGraph, weights: Weights) -> Weights:
+    """Reduce the gradients of micro-batches once, or move all data in no time."""
+    change = reduce_once if len(find_early_transfers(graph)) else scale_communication(0.0)
+    return change(graph, weights)
+
+
 TRANSFERS = Change(
     "communication",
-    scale_communication(0.0),
+    _transfer_less,
     ("exposed_communication",),
     is_bound=True,
     frees_communication=True,
+    describe=describe_early_transfers,
 )
 UNEQUAL_COMPUTE = Change(
     "unequal compute of the ranks",

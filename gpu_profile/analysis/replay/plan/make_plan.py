@@ -37,6 +37,7 @@ from gpu_profile.analysis.replay.edits.kernels.fused_attention import fuse_atten
 from gpu_profile.analysis.replay.edits.kernels.fused_chains import fuse_chains
 from gpu_profile.analysis.replay.edits.kernels.tensor_cores import use_tensor_cores
 from gpu_profile.analysis.replay.edits.loops.tiny_kernels import launches_loops
+from gpu_profile.analysis.replay.edits.micro_batches import find_early_transfers
 from gpu_profile.analysis.replay.plan.plan import Plan, PlanItem
 from gpu_profile.analysis.replay.plan.trials import Trial, try_changes
 from gpu_profile.analysis.replay.run.run_graph import RunGraph
@@ -180,7 +181,7 @@ def _hides_pauses(
 
 def _choose_best(graph: RunGraph, useful: Sequence[Trial], now: float) -> Trial:
     candidates, most = useful, max(now - trial.step_ms for trial in useful)
-    causes = [trial for trial in useful if not _is_bound(graph, trial.change)]
+    causes = [trial for trial in useful if not is_bound(graph, trial.change)]
     if causes:
         first = min(causes, key=lambda trial: trial.step_ms)
         if now - first.step_ms >= (THIRD if first.change == TINY_LAUNCHES else HALF) * most:
@@ -206,11 +207,14 @@ def _choose_work(
     return (*slow, *long, waits)[0]
 
 
-def _is_bound(graph: RunGraph, change: Change) -> bool:
+def is_bound(graph: RunGraph, change: Change) -> bool:
     """A batch of loops is a fix that leaves the other launches: of a GPT whose optimizer goes from
-    matrix to matrix it takes 30 ms of 57, and all launches take 44.
+    matrix to matrix it takes 30 ms of 57, and all launches take 44. So is one reduction for all
+    micro-batches, which leaves the other transfers.
     """
-    return change.is_bound and not (change == TINY_LAUNCHES and launches_loops(graph))
+    has_fix = change == TINY_LAUNCHES and launches_loops(graph)
+    has_fix = has_fix or (change == TRANSFERS and len(find_early_transfers(graph)) > 0)
+    return change.is_bound and not has_fix
 
 
 def _drop_later(item: PlanItem, useful: Sequence[Change]) -> PlanItem:

@@ -111,7 +111,8 @@ RULE = FindingRule(
             causes=("transfer",),
             when=(
                 "collectives move data with no compute beside. Waiting for "
-                "late ranks is not counted"
+                "late ranks is not counted. Where the gradients of each micro-batch are reduced, "
+                "the cost is that of all but the last one's"
             ),
         ),
     ),
