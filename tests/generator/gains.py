@@ -10,15 +10,10 @@ from gpu_profile.analysis.findings.diagnosis import Diagnosis
 from gpu_profile.analysis.findings.finding import Finding
 from gpu_profile.analysis.replay.changes import LEAST_SHARE
 from gpu_profile.analysis.store.database import Database
-from tests.generator.judge import (
-    NAMES,
-    PARALLEL_SHARE,
-    mean_step,
-    recorded_steps,
-    run_program,
-)
+from tests.generator.judge import PARALLEL_SHARE, mean_step, recorded_steps, run_program
 from tests.generator.parallel import PIPELINE, ParallelProgram, draw_parallel
 from tests.generator.program import Plant, Program, draw_program, fix_plant
+from tests.generator.true_causes import NAMES
 from tests.reading import diagnose_reports
 
 DEPTH, LEAST_STEPS, LEAST_RECORDED = 1022, 32, 6

@@ -1,10 +1,11 @@
 """Run a synthetic program whose ranks do different work; NCCL tells its calls."""
 
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from tests.generator.parallel import EXPERTS, PIPELINE, ParallelProgram
+from tests.generator.pipeline_acts import Act, list_acts
 from tests.generator.reports import name_reports
 from tests.generator.simulate import (
     Run,
@@ -198,15 +199,11 @@ def _all_to_all(machine: Machine, shares: Sequence[int]) -> None:
     together(launches, machine.program.transfer_us)
 
 
-Act = tuple[str, int]
-"""("forward", 0), ("backward", 0), or ("exchange", peer stage) with what is sent and received."""
-
-
 def _pipeline(machine: Machine) -> None:
     """Run the schedules of all stages; an exchange waits until both sides have come to it."""
     program = machine.program
     stages, width = program.shape[0], program.shape[1] * program.shape[2]
-    plans = [_schedule(program, stage)[::-1] for stage in range(stages)]
+    plans = [list_acts(program, stage)[::-1] for stage in range(stages)]
     while any(plans):
         for stage, plan in enumerate(plans):
             while plan and plan[-1][0] in ("forward", "backward"):
@@ -248,40 +245,3 @@ def _exchange(
     one = side(low, stage + 1, names[what])
     other = side(high, stage, [answers[name] for name in names[what]])
     together([one, other], machine.program.transfer_us)
-
-
-def _schedule(program: ParallelProgram, stage: int) -> list[Act]:
-    """What a stage does in a step, in order."""
-    return (_schedule_1f1b if program.interleaved else _schedule_gpipe)(program, stage)
-
-
-def _edges(program: ParallelProgram, stage: int) -> tuple[Callable[[str], list[Act]], ...]:
-    """How a stage talks to the one before and to the next one; the ends talk to nobody."""
-
-    def before(what: str) -> list[Act]:
-        return [(what, stage - 1)] if stage else []
-
-    def after(what: str) -> list[Act]:
-        return [(what, stage + 1)] if stage < program.shape[0] - 1 else []
-
-    return before, after
-
-
-def _schedule_gpipe(program: ParallelProgram, stage: int) -> list[Act]:
-    before, after = _edges(program, stage)
-    forward = [*before("receive"), ("forward", 0), *after("send")]
-    backward = [*after("receive"), ("backward", 0), *before("send")]
-    return forward * program.microbatches + backward * program.microbatches
-
-
-def _schedule_1f1b(program: ParallelProgram, stage: int) -> list[Act]:
-    """Megatron's: the exchanges of the steady part send and receive in one kernel."""
-    before, after = _edges(program, stage)
-    warm = min(program.shape[0] - 1 - stage, program.microbatches)
-    steady = program.microbatches - warm
-    acts = [*before("receive"), ("forward", 0), *after("send")] * warm
-    acts += before("receive") if steady else []
-    for number in range(steady):
-        acts += [("forward", 0), *after("both"), ("backward", 0)]
-        acts += before("both" if number < steady - 1 else "send")
-    return acts + [*after("receive"), ("backward", 0), *before("send")] * warm
