@@ -80,18 +80,19 @@ def make_verb(*words: str, **settings: str) -> Command:
 
 def list_trials(place: Place) -> tuple[Trial, ...]:
     """Return the trials in their order: a later one may use what an earlier one has made."""
-    return (*_list_image_trials(place), *_list_cluster_trials(place))
-
-
-def _list_image_trials(place: Place) -> Iterator[Trial]:
-    name = place.name
     ecr = {"REGISTRY": place.registry or place.ecr, "ECR_REGISTRY": place.ecr, "VERSION": "try"}
     ecr |= place.settings
+    images = (_make_ecr_trial(place, ecr), _make_nvidia_trial(place), _make_efa_trial(place, ecr))
+    return (*images, *_list_cluster_trials(place))
+
+
+def _make_ecr_trial(place: Place, ecr: Mapping[str, str]) -> Trial:
+    name = place.name
     target = f"{ecr['REGISTRY']}/{name}:try"
     source = make_verb("build", "--unlocked", IMAGE=name, **ecr)
     if place.image:
         source = make_command("docker", "tag", place.image, target)
-    yield Trial(
+    return Trial(
         name="ecr",
         proves="push creates a repository, uploads, and the digest can be pulled",
         cost="below 0.01 USD: the image stays for minutes, at 0.10 USD a GB and month",
@@ -103,19 +104,26 @@ def _list_image_trials(place: Place) -> Iterator[Trial]:
         cleanup=(make_command("docker", "image", "rm", "--force", target),),
         repository=name,
     )
-    nvidia = {"IMAGE": f"{name}-nvidia", "BASE_IMAGE": NVIDIA_BASE, "NSYS_SOURCE": "nvidia"}
-    nvidia |= place.settings
-    yield Trial(
+
+
+def _make_nvidia_trial(place: Place) -> Trial:
+    name = f"{place.name}-nvidia"
+    nvidia = {"IMAGE": name, "BASE_IMAGE": NVIDIA_BASE, "NSYS_SOURCE": "nvidia", **place.settings}
+    return Trial(
         name="nvidia",
         proves="NVIDIA's base image and apt repository build an image that passes its checks",
         cost=_DOWNLOADS,
         commands=(make_verb("build", "--unlocked", **nvidia), make_verb("test", **nvidia)),
-        cleanup=(make_command("docker", "image", "rm", "--force", f"{name}-nvidia:latest"),),
+        cleanup=(make_command("docker", "image", "rm", "--force", f"{name}:latest"),),
     )
-    efa = {**ecr, "IMAGE": f"{name}-efa", "BASE_IMAGE": NVIDIA_BASE, "INSTALL_EFA": "true"}
+
+
+def _make_efa_trial(place: Place, ecr: Mapping[str, str]) -> Trial:
+    name = f"{place.name}-efa"
+    efa = {**ecr, "IMAGE": name, "BASE_IMAGE": NVIDIA_BASE, "INSTALL_EFA": "true"}
     efa |= {"EFA_SOURCE": "installer", "INSTALL_MPI": "true", "INSTALL_TESTS": "true"}
     efa |= place.settings
-    yield Trial(
+    return Trial(
         name="efa",
         proves="AWS's EFA installer works in the build; the image with nccl-tests is in ECR",
         cost=f"{_DOWNLOADS}; below 0.02 USD for the image in ECR",
@@ -123,7 +131,7 @@ def _list_image_trials(place: Place) -> Iterator[Trial]:
             make_verb(*words, **efa) for words in (("build", "--unlocked"), ("test",), ("push",))
         ),
         cleanup=(make_command("docker", "image", "rm", "--force", place.efa_image),),
-        repository=f"{name}-efa",
+        repository=name,
         needs="ecr",
     )
 

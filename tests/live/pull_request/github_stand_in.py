@@ -7,6 +7,7 @@ import zipfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
@@ -67,44 +68,50 @@ def pack(members: Mapping[str, bytes], method: int = zipfile.ZIP_DEFLATED) -> by
     return packed.getvalue()
 
 
+class Handler(BaseHTTPRequestHandler):
+    """Answers for a GitHub. An artifact is behind a redirection, to a server of storage."""
+
+    def __init__(self, state: GitHub, *arguments: Any) -> None:
+        self.state = state
+        super().__init__(*arguments)
+
+    def log_message(self, format: str, *args: object) -> None:
+        pass
+
+    def reply(self, code: int, data: bytes, **headers: str) -> None:
+        self.send_response(code)
+        for name, value in headers.items():
+            self.send_header(name, value)
+        self.send_header("Content-Length", str(len(data)))
+        self.end_headers()
+        self.wfile.write(data)
+
+    def do_GET(self) -> None:
+        address = urlsplit(self.path)
+        if address.path == "/blob":
+            self.state.tokens_elsewhere.append(self.headers.get("Authorization", ""))
+            self.reply(200, self.state.artifact)
+            return
+        self.state.calls.append(f"{self.command} {address.path}")
+        if self.headers.get("Authorization") != f"Bearer {TOKEN}":
+            self.reply(401, b"{}")
+            return
+        if address.path == f"/repos/{REPOSITORY}/actions/artifacts/5/zip":
+            self.reply(302, b"", Location=f"http://localhost:{self.server.server_port}/blob")  # type: ignore[attr-defined]
+            return
+        size = int(self.headers.get("Content-Length") or 0)
+        body = json.loads(self.rfile.read(size)) if size else None
+        query = {name: values[0] for name, values in parse_qs(address.query).items()}
+        answer = self.state.answer(self.command, address.path, query, body)
+        self.reply(404 if answer is None else 200, json.dumps(answer).encode())
+
+    do_POST = do_PATCH = do_GET
+
+
 @contextmanager
 def serve_github(state: GitHub) -> Iterator[GitHub]:
-    """Serve the API for the body. An artifact is behind a redirection, to a server of storage."""
-
-    class Handler(BaseHTTPRequestHandler):
-        def log_message(self, format: str, *args: object) -> None:
-            pass
-
-        def reply(self, code: int, data: bytes, **headers: str) -> None:
-            self.send_response(code)
-            for name, value in headers.items():
-                self.send_header(name, value)
-            self.send_header("Content-Length", str(len(data)))
-            self.end_headers()
-            self.wfile.write(data)
-
-        def do_GET(self) -> None:
-            address = urlsplit(self.path)
-            if address.path == "/blob":
-                state.tokens_elsewhere.append(self.headers.get("Authorization", ""))
-                self.reply(200, state.artifact)
-                return
-            state.calls.append(f"{self.command} {address.path}")
-            if self.headers.get("Authorization") != f"Bearer {TOKEN}":
-                self.reply(401, b"{}")
-                return
-            if address.path == f"/repos/{REPOSITORY}/actions/artifacts/5/zip":
-                self.reply(302, b"", Location=f"http://localhost:{self.server.server_port}/blob")  # type: ignore[attr-defined]
-                return
-            size = int(self.headers.get("Content-Length") or 0)
-            body = json.loads(self.rfile.read(size)) if size else None
-            query = {name: values[0] for name, values in parse_qs(address.query).items()}
-            answer = state.answer(self.command, address.path, query, body)
-            self.reply(404 if answer is None else 200, json.dumps(answer).encode())
-
-        do_POST = do_PATCH = do_GET
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    """Serve the API for the body."""
+    server = ThreadingHTTPServer(("127.0.0.1", 0), partial(Handler, state))
     threading.Thread(target=server.serve_forever, daemon=True).start()
     state.url = f"http://127.0.0.1:{server.server_port}"
     try:

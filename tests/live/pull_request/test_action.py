@@ -104,15 +104,14 @@ def code(tmp_path: Path) -> Path:
     return folder
 
 
-def test_a_change_is_measured_and_its_comment_made_anew(
-    code: Path, program: str, tmp_path: Path
-) -> None:
-    command = f"{sys.executable} train.py"
-    measured = start(
+@pytest.fixture
+def measured(code: Path, program: str, tmp_path: Path) -> subprocess.CompletedProcess[str]:
+    """A measurement of the change, as action.yml makes it."""
+    return start(
         "run.sh",
         code,
         GPU_PROFILE=program,
-        GP_COMMAND=command,
+        GP_COMMAND=f"{sys.executable} train.py",
         GP_BASE="main",
         GP_PAIRS="3",
         GP_FLAGS="--on=host\n\n",
@@ -121,6 +120,11 @@ def test_a_change_is_measured_and_its_comment_made_anew(
         REPORT_DIR=str(tmp_path / "runs"),
         NSYS=str(tmp_path / "nsys"),
     )
+
+
+def test_a_change_is_measured_and_its_comment_made_anew(
+    code: Path, program: str, tmp_path: Path, measured: subprocess.CompletedProcess[str]
+) -> None:
     assert measured.returncode == 8, measured.stdout + measured.stderr
     assert {path.name for path in (code / "out").iterdir()} == {
         *("ci.json", "ci.txt", "ci.md", "ci.xml")

@@ -129,58 +129,75 @@ def has_stopped(session: Path | None) -> bool:
     return session is not None and json.loads(session.read_text())["state"] != "Collection"
 
 
+class Program:
+    """The command in a session of its own. What it prints is copied, and kept in `output`."""
+
+    def __init__(self, command: list[str]) -> None:
+        self.output: list[bytes] = []
+        self.signals = 0
+        pipe = subprocess.PIPE
+        self._process = process = subprocess.Popen(
+            command, start_new_session=True, umask=0, stdout=pipe, stderr=pipe
+        )
+        assert process.stdout is not None
+        assert process.stderr is not None
+        pipes = ((process.stdout, 1), (process.stderr, 2))
+        self._copies = [copy_output(source, number, self.output) for source, number in pipes]
+        signal.signal(signal.SIGINT, self._hand_on)
+        signal.signal(signal.SIGTERM, self._hand_on)
+
+    def _hand_on(self, signum: int, _frame: object) -> None:
+        self.signals += 1
+        if self._process.poll() is None:
+            self._process.send_signal(signum)
+
+    def wait(self, duration: str | None) -> int:
+        """Wait for the program's end, or end it after so many seconds. Return its exit code."""
+        if duration is not None:
+            time.sleep(float(duration))
+            self._process.terminate()
+        code = self._process.wait()
+        for copy in self._copies:
+            copy.join(0.2)  # a child of the program may hold the pipe open
+        time.sleep(0.2)
+        return code
+
+
+def fail_early(options: Mapping[str, str]) -> int | None:
+    """Return the exit code of a call that ends before the program begins, None for others."""
+    folder, (kind, _, code) = Path(options["--output"]).parent, options["--fake"].partition(":")
+    if kind == "lost":
+        lose_agent(folder / "nsys-report-1a2b.qdstrm")
+    times = {"agent": 1, "agents": 2}.get(kind, 0)
+    if times and lose_agent_before_program(folder, times):
+        return int(code)
+    if kind == "usage":
+        print("Illegal --trace argument 'x'", file=sys.stderr)
+        return 1
+    return None
+
+
 def run(words: list[str], sessions: Path) -> int:
     if words[0] in ("start", "stop"):
         return answer_session(words, sessions)
     assert words[0] == "profile", words
     count = next(n for n, word in enumerate(words[1:], 1) if not word.startswith("-"))
     options = dict(word.partition("=")[::2] for word in words[1:count])
-    if options.get("--fake") == "lost":
-        lose_agent(Path(options["--output"]).parent / "nsys-report-1a2b.qdstrm")
-    kind, _, exit_code = options.get("--fake", "").partition(":")
-    times = {"agent": 1, "agents": 2}.get(kind, 0)
-    if times and lose_agent_before_program(Path(options["--output"]).parent, times):
-        return int(exit_code)
-    if options.get("--fake") == "usage":
-        print("Illegal --trace argument 'x'", file=sys.stderr)
-        return 1
+    kind = options.get("--fake", "").partition(":")[0]
+    if kind and (failed := fail_early(options)) is not None:
+        return failed
     session = open_session(options, sessions)
-    target = subprocess.Popen(
-        words[count:],
-        start_new_session=True,
-        umask=0,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-    )
-    assert target.stdout is not None
-    assert target.stderr is not None
-    copied: list[bytes] = []
-    copies = [copy_output(target.stdout, 1, copied), copy_output(target.stderr, 2, copied)]
-    signals = 0
-
-    def hand_on(signum: int, _frame: object) -> None:
-        nonlocal signals
-        signals += 1
-        if target.poll() is None:
-            target.send_signal(signum)
-
-    signal.signal(signal.SIGINT, hand_on)
-    signal.signal(signal.SIGTERM, hand_on)
-    if "--duration" in options:
-        time.sleep(float(options["--duration"]))
-        target.terminate()
-    code = target.wait()
-    for copy in copies:
-        copy.join(0.2)  # a child of the program may hold the pipe open
-    time.sleep(0.2)
-    if signals < 2 and kind in ("", "both", "agent", "unstoppable") and not has_stopped(session):
-        output = b"".join(copied).decode(errors="replace")
+    program = Program(words[count:])
+    code = program.wait(options.get("--duration"))
+    is_whole = program.signals < 2 and kind in ("", "both", "agent", "unstoppable")
+    if is_whole and not has_stopped(session):
+        output = b"".join(program.output).decode(errors="replace")
         record = {"words": words, "environment": dict(os.environ), "output": output}
-        output = json.loads(session.read_text())["output"] if session else options["--output"]
-        write_report(output, record)
+        place = json.loads(session.read_text())["output"] if session else options["--output"]
+        write_report(place, record)
     if session is not None:
         session.unlink()
-    if options.get("--fake") in ("stream", "both"):
+    if kind in ("stream", "both"):
         Path(options["--output"] + ".qdstrm").write_text("recorded")
     return 128 - code if code < 0 else code
 
