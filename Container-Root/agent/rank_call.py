@@ -66,6 +66,16 @@ def parse_call(argv: Sequence[str], usage: str) -> Call:
     end = argv.index("--") if "--" in argv else len(argv)
     if not argv[end + 1 :]:
         raise RefusedError("no command: write it after --, as in profile.py -- python3 train.py")
+    options, nsys_options = _make_parser(usage).parse_known_args(argv[:end])
+    if _NO_MARKS in nsys_options:
+        options.annotate = "none"
+    options.annotate = options.annotate or ("none" if options.plain else "steps")
+    options.whole = options.whole or _WHOLE in nsys_options
+    nsys_options = [word for word in nsys_options if word not in (_NO_MARKS, _WHOLE)]
+    return Call(options, nsys_options, argv[end + 1 :])
+
+
+def _make_parser(usage: str) -> argparse.ArgumentParser:
     # No abbreviations: a word that begins one of our options may be a whole option of nsys.
     parser = argparse.ArgumentParser(
         prog="profile.py", usage=usage, add_help=False, allow_abbrev=False
@@ -89,10 +99,4 @@ def parse_call(argv: Sequence[str], usage: str) -> Call:
     parser.add_argument("--shelter", action="store_true")
     parser.add_argument("--ncu", action="append", default=[])
     parser.add_argument("--limit", type=float, default=300.0)
-    options, nsys_options = parser.parse_known_args(argv[:end])
-    if _NO_MARKS in nsys_options:
-        options.annotate = "none"
-    options.annotate = options.annotate or ("none" if options.plain else "steps")
-    options.whole = options.whole or _WHOLE in nsys_options
-    nsys_options = [word for word in nsys_options if word not in (_NO_MARKS, _WHOLE)]
-    return Call(options, nsys_options, argv[end + 1 :])
+    return parser

@@ -18,7 +18,7 @@ from gpu_profile.analysis.activity.activity import (
     NO_CALL,
     Activity,
 )
-from gpu_profile.analysis.activity.steps import find_steps, step_of
+from gpu_profile.analysis.activity.steps import Steps, find_steps, step_of
 from gpu_profile.analysis.arrays.columns import is_among, list_distinct
 from gpu_profile.analysis.arrays.types import IntArray
 from gpu_profile.analysis.tables.comm_kernels import (
@@ -67,10 +67,22 @@ def reduced_bytes(activity: Activity) -> IntArray:
     )
     if not len(steps) or not is_single:
         return unknown
-    launched, threads = activity.launch_starts, list_distinct(activity.launcher_of(comm_ops))
-    step = step_of(launched[comm_ops], steps.host_start, steps.host_end)
+    step = step_of(activity.launch_starts[comm_ops], steps.host_start, steps.host_end)
     if np.all(ops.bytes[comm_ops] > 0):
         return _by_step(ops.bytes[comm_ops], step, len(steps))
+    sizes = _measure_copies(activity, steps, comm_ops, step)
+    usual = np.median(sizes[1:])
+    return sizes if usual and np.mean(sizes[1:] == usual) >= SAME_SHARE else unknown
+
+
+def _measure_copies(
+    activity: Activity, steps: Steps, comm_ops: IntArray, step: IntArray
+) -> IntArray:
+    """Bytes that the threads of the communication copy on the device after the last of it, by
+    window; `step`: that of each of `comm_ops`.
+    """
+    ops, launched = activity.ops, activity.launch_starts
+    threads = list_distinct(activity.launcher_of(comm_ops))
     last = np.full(len(steps), np.iinfo(np.int64).max)
     inside = np.flatnonzero((step >= 0) & (step < len(steps)))
     # Numpy keeps the last of several writes to a cell, so with rising launch times the latest
@@ -83,9 +95,7 @@ def reduced_bytes(activity: Activity) -> IntArray:
     copies = copies[is_among(activity.launcher_of(copies), threads)]
     step = step_of(launched[copies], steps.host_start, steps.host_end)
     late = (step >= 0) & (step < len(steps)) & (launched[copies] > last[step])
-    sizes = _by_step(ops.bytes[copies[late]], step[late], len(steps))
-    usual = np.median(sizes[1:])
-    return sizes if usual and np.mean(sizes[1:] == usual) >= SAME_SHARE else unknown
+    return _by_step(ops.bytes[copies[late]], step[late], len(steps))
 
 
 def _by_step(size: IntArray, step: IntArray, steps: int) -> IntArray:

@@ -112,13 +112,19 @@ def find_chains(
         for row, end in _split_rows(lane[order], count)
         for first, stop in list_chains(tuple(codes[row:end]))
     ]
-    firsts, ends = np.array(edges, np.int64).reshape(-1, 2).T
-    lengths = ends - firsts
-    chain = np.repeat(np.arange(len(edges)), lengths)
-    place = np.arange(len(chain)) - np.repeat(np.cumsum(lengths) - lengths, lengths)
-    rows = order[np.repeat(firsts, lengths) + place]
+    place, chain = _list_places(edges)
+    rows = order[place]
     arrays = np.array([work.arrays if work else 0 for work in works], np.int64)[name[rows]]
     return Chains(rows, chain, length[rows].astype(np.int64), arrays)
+
+
+def _list_places(edges: Sequence[tuple[int, int]]) -> tuple[IntArray, IntArray]:
+    """The places from each first to before its end, and the number of the pair of each."""
+    firsts, ends = np.array(edges, np.int64).reshape(-1, 2).T
+    lengths = ends - firsts
+    number = np.repeat(np.arange(len(edges)), lengths)
+    offset = np.arange(len(number)) - np.repeat(np.cumsum(lengths) - lengths, lengths)
+    return np.repeat(firsts, lengths) + offset, number
 
 
 def _order_by_lane(lane: Codes, start: IntArray) -> IntArray:
