@@ -36,6 +36,10 @@ from gpu_profile.analysis.replay.edits.moved_state import (
     leave_state,
 )
 from gpu_profile.analysis.replay.edits.offloaded_state import describe_state_work, skip_state_work
+from gpu_profile.analysis.replay.edits.synced_norms import (
+    describe_statistics_calls,
+    keep_own_statistics,
+)
 from gpu_profile.analysis.replay.edits.waits import describe_waits, remove_waits
 from gpu_profile.analysis.replay.run.run_graph import RunGraph
 from gpu_profile.analysis.replay.weights import Weights
@@ -48,7 +52,20 @@ PAGEABLE_COPIES = Change(
 )
 EARLY_COPIES = Change("copies in the kernels' stream", copy_early, ("exposed_copy",))
 ALLOCATIONS = Change("memory allocations", remove_allocations(), ("allocation",))
-WAITS = Change("waits for the GPU", remove_waits(), ("synchronization",), describe=describe_waits)
+
+
+def _describe_waits(graph: RunGraph) -> str:
+    lines = describe_waits(graph), describe_statistics_calls(graph)
+    return "; ".join(filter(None, lines))
+
+
+WAITS = Change(
+    "waits for the GPU",
+    combine((keep_own_statistics, remove_waits())),
+    ("synchronization",),
+    describe=_describe_waits,
+)
+"""SyncBatchNorm's forward pass reads what its ranks sent: without one there is no other."""
 PAUSES = Change(
     "host pauses",
     remove_host_work,

@@ -136,7 +136,8 @@ RULE = FindingRule(
             when=(
                 "calls block the host in every other step or more, for 5 us each or longer, or "
                 "together for 0.3 % of the step, which is what calls cost that find the GPU idle. "
-                "An engine waits for its tokens once an iteration: that is none"
+                "An engine waits for its tokens once an iteration: that is none. With the reads of "
+                "SyncBatchNorm goes all that gathers its statistics from the ranks"
             ),
         ),
     ),
