@@ -29,7 +29,7 @@ def test_output_of_two_parts_stays_apart_and_the_failure_is_the_runs() -> None:
     assert done.returncode == 4, done.stderr
     told, _, rest = done.stdout.partition("beside: failed: test_a: AssertionError\n")
     assert "before\nafter\n" in told + rest
-    assert "first\nfailed: test_a: AssertionError\nlast\n" in rest
+    assert "first\nfailed: test_a: AssertionError\nlast\n" in told + rest
     summary = done.stdout.partition("== the slowest live tests\n")[2]
     assert summary.startswith("  7.0 s  test_slow\n\n== seconds of each part\n")
     assert "live: === 3 passed in 1.00s ===\nbeside: failed with exit code 4\n" in summary
