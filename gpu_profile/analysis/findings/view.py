@@ -114,7 +114,12 @@ class RankView:
     def repeats(self, state: str) -> bool:
         """Whether a delay in this state comes in every n-th step, or in two or more steps."""
         values = self.delays(state)
-        return bool(find_period(values, self.least_delay) or find_rare(values, self.least_delay))
+        return self.is_periodic(state) or bool(find_rare(values, self.least_delay))
+
+    @once_each
+    def is_periodic(self, state: str) -> bool:
+        """Whether a delay in this state comes in every n-th step."""
+        return find_period(self.delays(state), self.least_delay) is not None
 
     @property
     def least_delay(self) -> int:

@@ -28,7 +28,7 @@ control has the pauses of many steps: what the replayed ones hold was made to fi
 class PauseTimes:
     """The idle time of pauses in ms a step: in all steady steps, and in those that are replayed.
     `has_control`: a control told the step without the profiler. `often_ms`: as steady_ms, without
-    the pauses of the FEWEST_TIMES - 1 slowest steps.
+    the pauses of the FEWEST_TIMES - 1 slowest steps where none is found to come in each n-th step.
     """
 
     steady_ms: float
@@ -116,7 +116,14 @@ def measure_pauses(
         settled = graph.first + 1 + (graph.count - 1) // SETTLING
         spent = view.split.spent[STALLED][1 + settled : 1 + graph.first + graph.count]
         replayed_ms = float(np.mean(spent)) / 1e6
-        steady = np.sort(view.steady(view.split.spent[STALLED]))
-        often_ms = float(steady[: 1 - FEWEST_TIMES].sum()) / view.steps / 1e6
+        often_ms = _measure_often(view)
         times[graph.rank] = PauseTimes(view.whole_ms(STALLED), replayed_ms, has_control, often_ms)
     return times
+
+
+def _measure_often(view: RankView) -> float:
+    """PauseTimes.often_ms of a rank."""
+    if view.is_periodic(STALLED):
+        return view.whole_ms(STALLED)
+    steady = np.sort(view.steady(view.split.spent[STALLED]))
+    return float(steady[: 1 - FEWEST_TIMES].sum()) / view.steps / 1e6

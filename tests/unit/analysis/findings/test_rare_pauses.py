@@ -37,6 +37,16 @@ def pause_in(*numbers: int) -> Callable[[Rank], None]:
     return pause
 
 
+def log_and_save() -> Callable[[Rank], None]:
+    """A pause of 1.2 ms after each step, and of 100 ms after each 24th one."""
+    steps = count()
+
+    def pause(rank: Rank) -> None:
+        rank.work(100_000 if next(steps) % 24 == 22 else 1_200)
+
+    return pause
+
+
 @pytest.mark.parametrize(
     ("numbers", "told"),
     [
@@ -75,6 +85,25 @@ def test_a_control_of_the_replayed_steps_has_no_pause_that_they_lack(tmp_path: P
     first = controlled.findings[0]
     assert first.kind == "idle"
     assert first.cost_ms == pytest.approx(idle.cost_ms, rel=0.05)
+
+
+def test_a_control_has_the_long_pauses_of_each_nth_step(tmp_path: Path) -> None:
+    """All three of a recording, for they come regularly, also where each step has a short one.
+    Before, two of three were taken for chance, and the rest was not much more than the replayed
+    steps had: the control told a slower host.
+    """
+    training = Training(ranks=1, steps=80, layers=6, host_us=210, after=log_and_save())
+    with Database.open(training.record().save(tmp_path / "run.sqlite")) as database:
+        parts = [collect_report_facts(database, Scope())]
+    recorded = judge_run(parts)
+    assert isinstance(recorded.plan, Plan)
+    step_ms, missing_ms = recorded.plan.recorded_ms, 98.8 * 3 / 79
+    controlled = judge_run(parts, control_ms=step_ms + missing_ms)
+    assert isinstance(controlled.plan, Plan)
+    assert controlled.plan.step_ms == pytest.approx(step_ms, rel=0.03)
+    idle = controlled.findings[0]
+    assert idle.kind == "idle"
+    assert idle.cost_ms == pytest.approx(1.2 + missing_ms, rel=0.05)
 
 
 def test_a_longer_control_has_longer_rare_pauses(tmp_path: Path) -> None:
