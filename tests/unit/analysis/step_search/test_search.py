@@ -498,6 +498,22 @@ def test_reads_of_a_loop_after_the_network_are_no_steps() -> None:
     assert set(first) <= set(program.begins)
 
 
+def test_reads_of_a_loop_in_the_rounds_of_a_step_are_no_steps() -> None:
+    """Images of tokens are filled in by eight rounds, each of which reads 32 numbers; in the last
+    one nothing is masked again. The work is in the network of each round.
+    """
+    program = Program()
+    for number in range(12 * 8):
+        program.step()
+        program.network()
+        program.launch([TRIED, *range(HEAD + 10, HEAD + 17), TRIED, HEAD + 17, HEAD + 18])
+        masks = [TRIED + 2, TRIED + 3] if number % 8 < 7 else []
+        program.launch([TRIED, TRIED + 1, TO_HOST, *masks] * 32)
+    first = steps_of(program).first
+    assert len(first) == len(program.begins)
+    assert np.isin(first, program.begins).mean() >= 0.85
+
+
 @pytest.mark.parametrize("last", [OPTIMIZER, HEAD + 40])
 def test_a_window_of_four_steps_is_searched_as_a_whole(last: int) -> None:
     """The sample of the search holds two of its steps, and nine micro-batches."""
