@@ -121,6 +121,36 @@ def test_narrow_kernels_of_the_turns_of_a_loop_run_side_by_side(reads: int, left
     assert predict_us(graph, remove_waits()) == pytest.approx(left_us, abs=0.1)
 
 
+def make_item_loop(turns: int, kernels: int, blocks: int) -> RankGraph:
+    """Each step: turns of so many kernels of 4 us, each with its launch of 5 us, and a read."""
+    calls, ops, returns, now = list[Call](), list[Op](), list[tuple[int, int]](), 0
+    for step in range(STEPS):
+        for _ in range(turns):
+            for _ in range(kernels):
+                ops.append(Op(now + 6_000, now + 10_000, len(calls), step, blocks=blocks))
+                calls.append(Call(now, now + 5_000, step))
+                now += 5_000
+            ops.append(Op(now + 6_000, now + 8_000, len(calls), step, COPY, bytes=4))
+            calls.append(Call(now, now + 5_000, step))
+            returns.append((len(ops) - 1, len(calls)))
+            calls.append(Call(now + 5_000, now + 11_000, step, SYNC, waits=True))
+            now += 11_000
+    return make_rank(calls, ops, returns)
+
+
+@pytest.mark.parametrize(
+    ("kernels", "blocks", "left_us"), [(3, 132, 81.3), (6, 22, 47.1), (6, 132, 240), (7, 22, 280)]
+)
+def test_more_kernels_of_an_item_are_fused_if_six_items_fit_side_by_side(
+    kernels: int, blocks: int, left_us: float
+) -> None:
+    """Of 22 blocks each, a sixth of the multiprocessors. A turn of a solver fills the GPU, or is
+    longer: it needs the one before.
+    """
+    graph = join(make_item_loop(8, kernels, blocks))
+    assert predict_us(graph, remove_waits()) == pytest.approx(left_us, abs=0.5)
+
+
 def make_write_loop(turns: int, kernel_us: int, reads: bool = False, nodes: int = 1) -> RankGraph:
     """48 turns of 40 us, so many in a step: a copy of 64 bytes to the GPU of 5 us, a wait of 5 us
     for it, and a launch of 5 us, of one kernel or as many nodes of a graph. A copy of 4 bytes back,

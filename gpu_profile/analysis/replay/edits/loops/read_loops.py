@@ -10,7 +10,7 @@ from gpu_profile.analysis.activity.activity import COMPUTE, SET, SYNC_NAME
 from gpu_profile.analysis.arrays.types import Flags, IntArray
 from gpu_profile.analysis.replay.changes import free_calls, match_names
 from gpu_profile.analysis.replay.edits.loops.fused_kernels import fuse_kernels, measure_shares
-from gpu_profile.analysis.replay.edits.loops.launch_rows import mark_runs
+from gpu_profile.analysis.replay.edits.loops.launch_rows import LEAST_ROW, mark_runs
 from gpu_profile.analysis.replay.rank.rank_graph import NONE
 from gpu_profile.analysis.replay.run.run_graph import RunGraph
 from gpu_profile.analysis.replay.weights import Weights
@@ -19,6 +19,10 @@ MOST_LAUNCHES, MOST_NS = 3, 10_000
 """Of a turn, and of each kernel in it on the whole GPU. The norm of a gradient is a fill and a
 kernel of 2 to 6 us, the choice of a beam's words one block for 30 to 50 us; a turn of a solver
 takes longer."""
+MOST_OF_ITEM, NARROW = 6, 1 / LEAST_ROW
+"""A turn before a read has so many launches where each kernel leaves as much of the GPU idle as the
+other turns of a row take: it works on one item of a batch. The tokens of an image that are masked
+are an eq, a cast, a sum, a topk, a sort and a fill, of one block each."""
 MOST_READS = 2
 """In a row in a turn: topk, max and sort have two results. More are of a value that was there
 before, such as the edges of a box, and what is launched between them makes none of it."""
@@ -34,6 +38,11 @@ class _Turns:
     begin: IntArray
     end: IntArray
     count: IntArray
+
+    def sum(self, values: IntArray | Flags) -> IntArray:
+        """The sums of these values of each call, by turn."""
+        sums = np.r_[0, np.cumsum(values[self.launches])]
+        return np.asarray(sums[self.end] - sums[self.begin], np.int64)
 
     def list_calls(self, turns: Flags, *, with_copies: bool = False) -> IntArray:
         """The calls that launch for these turns, and those that copy after each."""
@@ -51,7 +60,9 @@ def fuse_read_loops(graph: RunGraph, weights: Weights, copies: IntArray) -> Weig
     turns = _find_turns(graph, copies)
     step = graph.calls.step[turns.launches]
     is_turn = (turns.count <= MOST_READS) & (step[turns.begin - 1] == step[turns.end])
-    in_loop = _mark_loops(graph, turns, is_turn)
+    is_wide = turns.sum(_mark_calls(graph, measure_shares(graph) > NARROW)) > 0
+    most = np.where(is_wide, MOST_LAUNCHES, MOST_OF_ITEM)
+    in_loop = _mark_loops(graph, turns, is_turn, most)
     return _fuse_launches(graph, weights, turns.list_calls(in_loop))
 
 
@@ -110,16 +121,14 @@ def _find_turns(graph: RunGraph, copies: IntArray) -> _Turns:
     return _Turns(launches, places[first[1:] - 1] + 1, places[first[1:]], count)
 
 
-def _mark_loops(graph: RunGraph, turns: _Turns, is_turn: Flags) -> Flags:
-    """A mask of the turns in a loop: of six or more, each with a few short kernels. One launch of a
-    CUDA graph, whose kernels were recorded one by one, can hold many.
+def _mark_loops(
+    graph: RunGraph, turns: _Turns, is_turn: Flags, most: IntArray | int = MOST_LAUNCHES
+) -> Flags:
+    """A mask of the turns in a loop: of six or more, each with `most` short kernels. One launch of
+    a CUDA graph, whose kernels were recorded one by one, can hold many.
     """
-    kernels = np.bincount(graph.ops.call[graph.ops.call != NONE])[turns.launches]
-    counts, long_ones = (
-        np.r_[0, np.cumsum(each)] for each in (kernels, _mark_long(graph)[turns.launches])
-    )
-    is_short = counts[turns.end] - counts[turns.begin] <= MOST_LAUNCHES
-    is_short &= long_ones[turns.end] == long_ones[turns.begin]
+    kernels = np.bincount(graph.ops.call[graph.ops.call != NONE], minlength=len(graph.calls.start))
+    is_short = (turns.sum(kernels) <= most) & (turns.sum(_mark_long(graph)) == 0)
     thread = graph.calls.thread[turns.launches[turns.end]].astype(np.int64)
     return mark_runs(is_turn & is_short, thread)
 
@@ -127,9 +136,12 @@ def _mark_loops(graph: RunGraph, turns: _Turns, is_turn: Flags) -> Flags:
 def _mark_long(graph: RunGraph) -> Flags:
     """A mask of the calls that copy, or launch a kernel of more than MOST_NS on the whole GPU."""
     ops = graph.ops
-    is_long = ~np.isin(ops.kind, (COMPUTE, SET)) | (
-        (ops.end - ops.start) * measure_shares(graph) > MOST_NS
-    )
+    is_long = (ops.end - ops.start) * measure_shares(graph) > MOST_NS
+    return _mark_calls(graph, is_long | ~np.isin(ops.kind, (COMPUTE, SET)))
+
+
+def _mark_calls(graph: RunGraph, ops: Flags) -> Flags:
+    """A mask of the calls that launch these operations."""
     marks = np.zeros(len(graph.calls.start), bool)
-    marks[ops.call[is_long & (ops.call != NONE)]] = True
+    marks[graph.ops.call[ops & (graph.ops.call != NONE)]] = True
     return marks
