@@ -8,7 +8,7 @@ from typing import Any
 from gpu_profile.declared.object_kinds import ROWS, ObjectKind, OtherKind, PodTemplate
 from gpu_profile.errors import SettingsError
 from gpu_profile.manifest.documents import Document
-from gpu_profile.manifest.paths import Path, find_values, follow_beside
+from gpu_profile.manifest.paths import Path, find_values, follow_beside, walk_nodes
 from gpu_profile.manifest.shape import check_object, check_pods
 from gpu_profile.manifest.target import Container, Target
 
@@ -92,8 +92,7 @@ def _find_containers(document: Document, kind: ObjectKind, chosen: str) -> Itera
             if container is not None:
                 pods = _count_pods(document, template, where)
                 _require_own_command(document, kind, container)
-                security = value["spec"].get("securityContext") or {}
-                yield _read_container(container, template, where, pods, security)
+                yield _read_container(container, template, where, pods, value["spec"])
 
 
 def _require_own_command(document: Document, kind: ObjectKind, container: Document) -> None:
@@ -139,9 +138,6 @@ def _read_container(
     pods: int,
     of_pod: Mapping[str, Any] = MappingProxyType({}),
 ) -> Container:
-    resources = container.get("resources") or container.get("resourcesPerNode") or {}
-    amounts = {**(resources.get("requests") or {}), **(resources.get("limits") or {})}
-    gpus = [value for key, value in amounts.items() if str(key).startswith("nvidia.com/")]
     security = container.get("securityContext") or {}
     rights = (security.get("capabilities") or {}).get("add") or ()
     return Container(
@@ -152,11 +148,23 @@ def _read_container(
         command=tuple(map(str, container.get("command") or ())),
         args=tuple(map(str, container.get("args") or ())),
         pods=pods,
-        gpus=sum(int(value) for value in gpus if str(value).isdecimal()),
+        gpus=_count_gpus(container, of_pod),
         is_privileged=bool(security.get("privileged")) or "SYS_ADMIN" in rights,
         entrypoint=template.start,
-        user=_find_user({**of_pod, **security}),
+        user=_find_user({**(of_pod.get("securityContext") or {}), **security}),
     )
+
+
+def _count_gpus(container: Document, of_pod: Mapping[str, Any]) -> int:
+    """How many GPUs a container asks for; 1 where a claim or NVIDIA's runtime brings some.
+
+    A claim (kubernetes.io/docs, Dynamic Resource Allocation) has neither a vendor nor a number.
+    """
+    resources = container.get("resources") or container.get("resourcesPerNode") or {}
+    amounts = {**(resources.get("requests") or {}), **(resources.get("limits") or {})}
+    gpus = [value for key, value in amounts.items() if str(key).startswith("nvidia.com/")]
+    brought = resources.get("claims") or "nvidia" in str(of_pod.get("runtimeClassName"))
+    return sum(int(value) for value in gpus if str(value).isdecimal()) or int(bool(brought))
 
 
 def _find_user(security: Mapping[str, Any]) -> str:
@@ -201,14 +209,7 @@ def _hint_at_template(documents: Sequence[Document]) -> str:
 
 
 def _find_templates(document: Document) -> Iterator[str]:
-    """Yield the paths of all pod templates. 40 lines of aliases can name 10^19 nodes: each once."""
-    nodes: list[tuple[str, Any]] = [("", document)]
-    seen = {id(document)}
-    for where, node in nodes:
+    """Yield the paths of all pod templates."""
+    for where, node in walk_nodes(document):
         if where and _has_pod(node):
             yield where
-        items: Any = node.items() if isinstance(node, dict) else ()
-        items = enumerate(node) if isinstance(node, list) else items
-        new = [(f"{where}.{key}".lstrip("."), each) for key, each in items if id(each) not in seen]
-        seen |= {id(each) for _, each in new if isinstance(each, (dict, list))}
-        nodes += new

@@ -3,7 +3,7 @@
 import difflib
 import io
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -11,6 +11,7 @@ from ruamel.yaml import YAML
 from ruamel.yaml.error import YAMLError
 
 from gpu_profile.errors import SettingsError
+from gpu_profile.manifest.paths import walk_nodes
 
 Document: TypeAlias = dict[str, Any]
 """One YAML document: a mapping that keeps its comments."""
@@ -40,6 +41,8 @@ class YamlText:
             documents = list(_make_yaml(_INDENTS[0]).load_all(_DIRECTIVE.sub("", self.text)))
         except YAMLError as error:
             raise self._make_error(error) from error
+        if _HELM in self.text and _has_mapping_as_key(documents):
+            raise self._make_helm_error()
         mappings = [item for document in documents for item in _list_items(document)]
         if not mappings:
             hint = "Name one with kind: and spec:, with services:, or with #SBATCH lines"
@@ -64,12 +67,25 @@ class YamlText:
 
     def _make_error(self, error: YAMLError) -> SettingsError:
         if _HELM in self.text:
-            what = f"{self.name} is a template of helm, which is not YAML yet"
-            return SettingsError(what, "Write it out first: helm template … > rendered.yaml")
+            return self._make_helm_error()
         mark = getattr(error, "problem_mark", None)
         where = f" line {mark.line + 1}" if mark else ""
         problem = getattr(error, "problem", None) or str(error).splitlines()[0]
         return SettingsError(f"{self.name}{where} is not YAML: {problem}", "Mend that line")
+
+    def _make_helm_error(self) -> SettingsError:
+        what = f"{self.name} is a template of helm, which is not YAML yet"
+        return SettingsError(what, "Write it out first: helm template … > rendered.yaml")
+
+
+def _has_mapping_as_key(documents: Sequence[Any]) -> bool:
+    """Whether a key is a mapping: that is how YAML reads `name: {{ .Values.name }}`."""
+    return any(
+        isinstance(key, Mapping)
+        for _, node in walk_nodes(documents)
+        if isinstance(node, dict)
+        for key in node
+    )
 
 
 def _list_items(document: Any) -> Iterator[Document]:  # noqa: ANN401 - YAML

@@ -30,6 +30,19 @@ def _list_keys(node: Any, word: str) -> list[str | int]:  # noqa: ANN401 - YAML
     return []
 
 
+def walk_nodes(document: Any) -> Iterator[tuple[str, Any]]:  # noqa: ANN401 - YAML
+    """Yield each value with its path. 40 lines of aliases can name 10^19 nodes: each once."""
+    nodes: list[tuple[str, Any]] = [("", document)]
+    seen = {id(document)}
+    for where, node in nodes:
+        yield where, node
+        items: Any = node.items() if isinstance(node, dict) else ()
+        items = enumerate(node) if isinstance(node, list) else items
+        new = [(f"{where}.{key}".lstrip("."), each) for key, each in items if id(each) not in seen]
+        seen |= {id(each) for _, each in new if isinstance(each, (dict, list))}
+        nodes += new
+
+
 def follow_beside(document: Any, path: str, where: Path) -> Any:  # noqa: ANN401 - YAML
     """Return the value at `path`, whose `*` mean the keys at the same places of `where`.
 

@@ -213,6 +213,18 @@ def test_cpu_sampling_takes_a_right_that_the_manifest_gives() -> None:
     assert "--sample=cpu" in read(POD.replace("command: [a]", right)).edit(sampling).after
 
 
+def test_a_claim_or_nvidias_runtime_brings_a_gpu_without_a_number() -> None:
+    asked = {
+        "i": 0,
+        "i, resources: {limits: {nvidia.com/gpu: 2}}": 2,
+        "i, resources: {limits: {nvidia.com/mig-1g.5gb: 1}}": 1,
+        "i, resources: {claims: [{name: gpu}]}": 1,
+    }
+    for text, gpus in asked.items():
+        assert read(POD.replace("image: i", f"image: {text}")).target.gpus == gpus
+    assert read(POD.replace("spec: {", "spec: {runtimeClassName: nvidia, ")).target.gpus == 1
+
+
 KINDS_WITH_RANKS = ("pytorchjob", "mpijob", "jobset", "job", "leaderworkerset", "raycluster")
 
 
@@ -295,6 +307,11 @@ REFUSED = {
         "no pod template at spec.x. Use --template spec.",
     ),
     "helm": ("{{- if .Values.a }}\na: {{ .Values.b }}\n", {}, "is a template of helm"),
+    "helm where YAML reads a mapping": (
+        POD.replace("image: i", "image: {{ .Values.image }}"),
+        {},
+        "is a template of helm, which is not YAML yet. Write it out first: helm template",
+    ),
     "no yaml": ("a: [1\nb: 2\n", {}, "line 2 is not YAML"),
     "no pods": ("apiVersion: v1\nkind: Service\nmetadata: {name: s}\n", {}, "no object with pods"),
     "no object": ("- 1\n", {}, "holds no object"),
@@ -386,6 +403,8 @@ def test_the_verb_prints_the_difference_or_refuses_and_starts_nothing(
     assert shown.returncode == 0, shown.stderr
     assert shown.stdout.startswith("# Pod p: container c of 1 pod: one report of all its processes")
     assert "+++ pod.yaml under nsys" in shown.stdout
+    assert "# no container asks for a GPU, so CUDA is not traced: --trace cuda" in shown.stdout
+    assert "an init container brings ours where it has none (--carry)" in shown.stdout
     flag = invoke("profile", "--manifest=pod.yaml", "--nodes=2", directory=tmp_path)
     missing = invoke("profile", "--manifest=none.yaml", directory=tmp_path)
     alone = invoke("profile", "--on=host", "--yes", "--", "true", directory=tmp_path)
@@ -396,6 +415,15 @@ def test_the_verb_prints_the_difference_or_refuses_and_starts_nothing(
     assert (other.returncode, "--queue: pod.yaml decides that" in other.stderr) == (2, True)
     assert "--manifest none.yaml: No such file" in missing.stderr
     assert kubectl() == []
+
+
+def test_a_trainjob_is_said_to_need_nsys_in_its_image(tmp_path: Path) -> None:
+    trainer = {"image": "i", "command": ["torchrun", "a.py"]}
+    kind = {"apiVersion": "trainer.kubeflow.org/v1alpha1", "kind": "TrainJob"}
+    train = {**kind, "metadata": {"name": "t"}, "spec": {"trainer": trainer}}
+    (tmp_path / "train.yaml").write_text(json.dumps(train))
+    shown = invoke("profile", "--manifest=train.yaml", "--dry-run", directory=tmp_path)
+    assert "# nsys: the image's own, which has to hold it: a TrainJob gets none\n" in shown.stdout
 
 
 def test_an_object_whose_pods_cannot_be_changed_stays_as_it_is(

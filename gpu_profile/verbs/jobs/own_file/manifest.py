@@ -11,9 +11,10 @@ from gpu_profile.cli.terminal import ask_user
 from gpu_profile.declared.image_ref import ImageRef
 from gpu_profile.declared.kubernetes_settings import KubernetesSettings
 from gpu_profile.errors import SettingsError
-from gpu_profile.job import Job, NsysPlan, Resources
+from gpu_profile.job import Job, NsysPlan, ProfileSpec, Resources
 from gpu_profile.manifest.documents import YamlText
 from gpu_profile.manifest.manifest_launcher import ManifestLauncher
+from gpu_profile.manifest.target import Target
 from gpu_profile.manifest.user_manifest import UserManifest
 from gpu_profile.progress import Progress
 from gpu_profile.registry.entrypoint import read_entrypoint
@@ -76,20 +77,38 @@ def show_difference(job: Job, plan: NsysPlan, launcher: ManifestLauncher) -> Non
     target = launcher.get_manifest().target
     for container in target.containers:
         print(f"# {target.title}: {container.describe()}")
+    for line in _list_missing_gpus(target, job.profile or ProfileSpec()):
+        print(f"# {line}")
     if job.carrier is None:
-        what = "our agent" if job.is_by_torch else "nsys"
-        how = "" if job.is_by_torch else " (--carry)"
-        print(f"# {what}: the image's own; an init container brings ours where it has none{how}")
+        print(f"# {_tell_carrying(target, is_by_torch=job.is_by_torch)}")
     if place := launcher.name_place(job.name):
         print(f"# reports come here, and stay in {place}")
     print(launcher.edit_manifest(job, plan).difference, end="")
 
 
-def tell_target(launcher: ManifestLauncher) -> None:
+def _tell_carrying(target: Target, *, is_by_torch: bool) -> str:
+    """Return where the job's nsys, or with torch our agent, comes from."""
+    what = "our agent" if is_by_torch else "nsys"
+    if any(container.template.patches for container in target.containers):
+        return f"{what}: the image's own, which has to hold it: a {target.kind.kind} gets none"
+    how = "" if is_by_torch else " (--carry)"
+    return f"{what}: the image's own; an init container brings ours where it has none{how}"
+
+
+def _list_missing_gpus(target: Target, spec: ProfileSpec) -> list[str]:
+    """Return a line where nsys does not trace CUDA, because no container asks for a GPU."""
+    if target.gpus or spec.trace or spec.tool != "nsys":
+        return []
+    return ["no container asks for a GPU, so CUDA is not traced: --trace cuda,nvtx traces it"]
+
+
+def tell_target(launcher: ManifestLauncher, spec: ProfileSpec) -> None:
     """Say which object and containers of the file are profiled, and which are left as they are."""
     manifest, progress = launcher.get_manifest(), Progress()
     for container in manifest.target.containers:
         progress.say(f"{manifest.target.title}: {container.describe()}")
+    for line in _list_missing_gpus(manifest.target, spec):
+        progress.say(line)
     others = manifest.list_others()
     if others:
         progress.say(f"applied as they are: {', '.join(others)}")

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from gpu_profile.cli.jobs import open_script
 from gpu_profile.cli.options.jobs import ProfileOptions
 from gpu_profile.errors import SettingsError
-from gpu_profile.job import Job, NsysPlan
+from gpu_profile.job import Job, NsysPlan, ProfileSpec
 from gpu_profile.launcher import Launcher
 from gpu_profile.settings.settings import Settings
 from gpu_profile.verbs.jobs.from_flags.job import (
@@ -94,11 +94,12 @@ def _open_service(options: ProfileOptions, settings: Settings) -> OwnFile:
 
 def _open_object(options: ProfileOptions, settings: Settings, text: str) -> OwnFile:
     launcher = open_manifest(options, settings, text)
+    job = job_from_manifest(options, settings, launcher)
     return OwnFile(
-        job=job_from_manifest(options, settings, launcher),
+        job=job,
         launcher=launcher,
         show=lambda job, plan: show_difference(job, plan, launcher),
-        announce=lambda: tell_target(launcher),
+        announce=lambda: tell_target(launcher, job.profile or ProfileSpec()),
         agree=lambda job, plan: agree_to_replace(job, plan, launcher, options),
         is_mixed=launcher.get_manifest().target.is_mixed,
     )
