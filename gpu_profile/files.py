@@ -75,8 +75,10 @@ def open_draft(path: Path, *, mode: int | None = None) -> Iterator[IO[bytes]]:
             file.flush()
             with explain_failure(path):
                 draft.replace(path)
-    except BaseException:
+    except BaseException as error:
         draft.unlink(missing_ok=True)
+        if isinstance(error, OSError) and error.errno in FULL_DISK and not error.filename:
+            raise OSError(error.errno, error.strerror, str(path)) from error  # a write names none
         raise
 
 

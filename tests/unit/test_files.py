@@ -1,5 +1,6 @@
 """Files that appear whole: nothing is followed, nothing but a regular file is replaced."""
 
+import errno
 import os
 import stat
 from pathlib import Path
@@ -31,6 +32,18 @@ def test_a_write_that_fails_leaves_what_was_there(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="cut short"):
         write_and_fail(tmp_path / "a")
     assert [(p.name, p.read_text()) for p in tmp_path.iterdir()] == [("a", "old")]
+
+
+def fill_disk(path: Path) -> None:
+    with files.open_draft(path):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+
+def test_a_full_disk_is_told_with_the_file_that_it_lacks_room_for(tmp_path: Path) -> None:
+    with pytest.raises(OSError, match="No space left") as error:
+        fill_disk(tmp_path / "page.html")
+    assert error.value.filename == str(tmp_path / "page.html")
+    assert not [*tmp_path.iterdir()]
 
 
 def test_a_private_directory_has_private_files(tmp_path: Path) -> None:

@@ -217,8 +217,8 @@ class _Gains:
 
     def _tell_later_gain(self, finding: Finding, gain: float, place: int) -> Finding:
         item, earlier = self._plan.items[place], self._plan.items[:place]
-        first = ", ".join(entry.change.text for entry in earlier)
-        line = f"when {first} are gone, this gains {item.before_ms - item.after_ms:.2f} ms a step"
+        first = " and ".join(entry.change.text for entry in earlier)
+        line = f"with {first} gone, this gains {item.before_ms - item.after_ms:.2f} ms a step"
         evidence = (*finding.evidence, line) if first else finding.evidence
         return replace(finding, replayed_ms=gain, evidence=evidence)
 

@@ -183,4 +183,7 @@ def parse_ns(number: msgspec.Raw) -> int:
     # In whole numbers: ns since 1970 have 19 digits, a float 16.
     if us.isdigit() and (not fraction or fraction.isdigit()):
         return int(us) * 1000 + int(fraction[:3].ljust(3, b"0"))
-    return round(float(bytes(number)) * 1000)
+    try:
+        return round(float(bytes(number)) * 1000)
+    except ValueError:
+        raise ValueError(f"{bytes(number).decode()} is no time") from None

@@ -74,11 +74,14 @@ def export_trace(path: Path, output: Path) -> None:
                 for event in read_events(file, path, frame):
                     writer.add(event)
             facts = json.loads(frame)
+            if not writer.has_events:
+                what = f"{path} holds no GPU operation, CUDA call or annotation"
+                raise ReportError(what, "Record it with ProfilerActivity.CUDA")
+            writer.finish(facts if isinstance(facts, dict) else {})
+        except OverflowError as error:  # SQLite's numbers have 64 bits
+            raise ReportError(f"{path} is damaged: a number is too large", AGAIN) from error
         except (EOFError, gzip.BadGzipFile, zlib.error, ValueError) as error:
             raise ReportError(f"{path} is damaged: {error}", AGAIN) from error
-        if not writer.has_events:
-            raise ReportError(f"{path} holds no GPU operation, CUDA call or annotation", AGAIN)
-        writer.finish(facts if isinstance(facts, dict) else {})
 
 
 def _open(path: Path) -> IO[bytes]:

@@ -275,12 +275,10 @@ class Database(Closing):
         if not self.has(table):
             return []
         for name in columns:
-            if not name.endswith("?") and not self.has(table, *name.split("-")):
-                raise ReportError(
-                    f"{self.path} has schema {'.'.join(map(str, self.schema))}, "
-                    f"whose {table} has no column {name}",
-                    OLD_OR_NEW,
-                )
+            missing = [part for part in name.split("-") if not self.has(table, part)]
+            if missing and not name.endswith("?"):
+                what = f"{self.path} has schema {'.'.join(map(str, self.schema))}"
+                raise ReportError(f"{what}, whose {table} has no column {missing[0]}", OLD_OR_NEW)
         plain = dict.fromkeys(name.rstrip("?") for name in columns)
         return [name for name in plain if self.has(table, *name.split("-"))]
 

@@ -8,7 +8,7 @@ from gpu_profile.cli.flags import load_settings, tell_note
 from gpu_profile.cli.options.machine import ConfigOptions, InitOptions
 from gpu_profile.cli.terminal import print_tables
 from gpu_profile.errors import SettingsError
-from gpu_profile.files import explain_failure
+from gpu_profile.files import explain_failure, write_atomically
 from gpu_profile.printable import program_name
 from gpu_profile.progress import Progress
 from gpu_profile.settings import settings, template
@@ -77,12 +77,10 @@ def init(options: InitOptions) -> None:
     path = choose_file(user=options.user, output=options.output)
     with explain_failure(path):
         path.parent.mkdir(parents=True, exist_ok=True)
-        try:
-            with path.open("x", encoding="utf-8") as file:
-                file.write(render_template())
-        except FileExistsError:
+        if path.is_symlink() or path.exists():
             hint = "Edit it, or name another with --output FILE or --user"
-            raise SettingsError(f"{path} is there already", hint) from None
+            raise SettingsError(f"{path} is there already", hint)
+        write_atomically(path, render_template())
     print(f"{path} is written; `{program_name()} config` shows what is in force")
 
 

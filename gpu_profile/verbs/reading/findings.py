@@ -31,6 +31,7 @@ from gpu_profile.verbs.reading.open_run import (
     describe_tracing_cost,
     find_control,
     open_reading,
+    tell_missed_control,
 )
 from gpu_profile.verbs.reading.page import save_page
 
@@ -106,6 +107,8 @@ def diagnose(options: DiagnoseOptions) -> None:
     control = find_control(choice, settings, options.control_ms)
     diagnosis = _judge_reports(choice, settings, control)
     diagnosis = diagnosis.with_cost(describe_tracing_cost(choice, settings))
+    if not isinstance(diagnosis.plan, str):
+        tell_missed_control(options.control_ms, diagnosis.plan.step_ms)
     if log:
         requests = judge_requests(log, diagnosis.overview.iterations)
         diagnosis = replace(diagnosis, requests=requests)

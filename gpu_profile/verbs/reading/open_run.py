@@ -19,6 +19,8 @@ from gpu_profile.runs.reports.open_reports import Reading, open_reports
 from gpu_profile.runs.reports.report_files import find_hidden_trace, list_copies
 from gpu_profile.settings.settings import Settings
 
+_OF_OTHER_STEPS = 0.1
+
 
 @dataclass(frozen=True, kw_only=True)
 class ReportChoice:
@@ -174,6 +176,13 @@ def find_control(
     if told_ms or choice.report:
         return baseline.PlainStep(told_ms)
     return baseline.find_plain_step_of(find_directory(choice.run, settings))
+
+
+def tell_missed_control(told_ms: float, step_ms: float) -> None:
+    """Say that the answer is of another step than --control-ms, which no slower host explains."""
+    if told_ms and abs(told_ms - step_ms) > _OF_OTHER_STEPS * step_ms:
+        what = f"note: --control-ms {told_ms:g} is not what the replay gives: without the profiler"
+        Progress().say(f"{what} a step takes {step_ms:.2f} ms by it, and the answer is of that")
 
 
 def describe_control(choice: ReportChoice, settings: Settings) -> tuple[str, ...]:

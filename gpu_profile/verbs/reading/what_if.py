@@ -23,7 +23,12 @@ from gpu_profile.cli.flags import load_settings
 from gpu_profile.cli.options.reading import WhatIfOptions
 from gpu_profile.cli.terminal import print_tables
 from gpu_profile.errors import ReportError, SettingsError
-from gpu_profile.verbs.reading.open_run import ReportChoice, find_control, open_reading
+from gpu_profile.verbs.reading.open_run import (
+    ReportChoice,
+    find_control,
+    open_reading,
+    tell_missed_control,
+)
 
 OF_FINDING = "finding:"
 
@@ -51,6 +56,8 @@ def what_if(options: WhatIfOptions) -> None:
     control_ms = find_usual_control(parts, error_ns, replay, control.ms)
     control_ms = control_ms or control.find_ms(replay.step_ms)
     shadow = find_shadow(replay, control_ms, control.callback_ns, control.phases)
+    if shadow:
+        tell_missed_control(options.control_ms, shadow.step_ms)
     answer = predict_changes(replay, [*removed, *faster], shadow)
     if options.format == "json":
         print(json.dumps(answer.as_json(), indent=2))

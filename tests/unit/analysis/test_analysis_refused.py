@@ -187,11 +187,38 @@ def test_what_cannot_be_shown_is_said(refuse: Callable[[], object], reason: str)
     assert reason in str(caught.value)
 
 
-@pytest.mark.parametrize("end", ["-1", "start - 1"])
-def test_an_operation_that_ends_before_it_starts_is_refused(tmp_path: Path, end: str) -> None:
+def damage(path: Path, change: str) -> Path:
+    path.write_bytes(gzip.decompress(RECORDED.read_bytes()))
+    with closing(sqlite3.connect(path)) as connection, connection:
+        connection.execute(f"{change} WHERE rowid = 9")
+    return path
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        (f'UPDATE {KERNEL} SET "end" = -1', "ends before it starts"),
+        (f'UPDATE {KERNEL} SET "end" = start - 1', "ends before it starts"),
+        (f'UPDATE {KERNEL} SET "end" = 9223372036854775807', "more than a year apart"),
+        (
+            "UPDATE CUPTI_ACTIVITY_KIND_MEMCPY SET start = 9000000000000000000, "
+            '"end" = 9000000000000000001',
+            "more than a year apart",
+        ),
+    ],
+)
+def test_an_operation_at_a_time_that_no_gpu_records_is_refused(
+    tmp_path: Path, change: str, reason: str
+) -> None:
+    path = damage(tmp_path / "rank0.sqlite", change)
+    with pytest.raises(ReportError, match=reason), Database.open(path) as database:
+        OURS["temporal_breakdown"].partial(database, Scope())
+
+
+def test_a_missing_column_is_named_where_two_are_read_as_one(tmp_path: Path) -> None:
     path = tmp_path / "rank0.sqlite"
     path.write_bytes(gzip.decompress(RECORDED.read_bytes()))
     with closing(sqlite3.connect(path)) as connection, connection:
-        connection.execute(f'UPDATE {KERNEL} SET "end" = {end} WHERE rowid = 9')
-    with pytest.raises(ReportError, match="ends before it starts"), Database.open(path) as database:
-        OURS["temporal_breakdown"].partial(database, Scope())
+        connection.execute(f"ALTER TABLE {KERNEL} RENAME COLUMN start TO begin")
+    with pytest.raises(ReportError, match=r"no column start\."), Database.open(path) as database:
+        ANALYSES["cuda_gpu_kern_sum"].table(database)

@@ -37,6 +37,16 @@ def test_each_change_alone_and_all_together() -> None:
     ]
 
 
+def test_a_control_of_other_steps_is_told() -> None:
+    report = f"--report={DATA / 'unprepared' / 'single_eval'}"
+    said = "note: --control-ms 1 is not what the replay gives: without the profiler a step takes 19"
+    for words in (("diagnose",), ("what-if", "--remove=host pauses")):
+        done = invoke(*words, report, "--control-ms=1", directory=DATA)
+        assert (done.returncode, said in done.stderr) == (0, True), done.stderr
+        same = invoke(*words, report, "--control-ms=19.8", directory=DATA)
+        assert (same.returncode, "note" in same.stderr) == (0, False), same.stderr
+
+
 @pytest.mark.parametrize(
     ("words", "code", "line"),
     keep_first(

@@ -38,6 +38,8 @@ from gpu_profile.analysis.store.target import read_hostname
 from gpu_profile.analysis.tables.analysis import Scope
 from gpu_profile.errors import ReportError
 
+_A_YEAR_NS = 366 * 86_400 * 10**9
+
 
 def load_activities(database: Database, scope: Scope) -> tuple[Activity, ...]:
     """The activities of one report, in rank order; one for each device of a process on several
@@ -75,7 +77,8 @@ def load_activities(database: Database, scope: Scope) -> tuple[Activity, ...]:
 
 
 def _check_times(database: Database, parts: Sequence[Part]) -> None:
-    """Raise ReportError if an operation has no start, no end, or ends before it starts.
+    """Raise ReportError if an operation has no start, no end, ends before it starts, or is a year
+    away from another one.
 
     No GPU records one: the bytes are damaged, and sums over states would not fill the time.
     """
@@ -83,6 +86,11 @@ def _check_times(database: Database, parts: Sequence[Part]) -> None:
         if np.any(part["start"] == MISSING) or _ends_early(part):
             what = f"{database.path} is damaged: an operation of the GPU ends before it starts"
             raise ReportError(what, AGAIN)
+    filled = [part for part in parts if len(part["start"])]
+    first = min((int(part["start"].min()) for part in filled), default=0)
+    if any(int((part["start"] + part["length"]).max()) - first > _A_YEAR_NS for part in filled):
+        what = f"{database.path} is damaged: its operations of the GPU are more than a year apart"
+        raise ReportError(what, AGAIN)
 
 
 def _find_marker_calls(database: Database, finder: CallFinder) -> dict[str, Places]:

@@ -74,8 +74,10 @@ def _from_elsewhere(url: str, local: Path) -> None:
         with fsspec.open(url, "rb") as remote, local.open("wb") as file:
             shutil.copyfileobj(remote, file, 1 << 22)
     except ImportError as error:
-        raise ToolError(
-            f"{url} needs {error.name} here", f"Run: pip install {error.name}"
-        ) from error
+        if error.name is None:  # fsspec's own sentence names the packages
+            what, hint = f"{url} cannot be read: {error}", "Install them, or download the report"
+            raise ToolError(what, hint) from error
+        what = f"{url} needs {error.name} here"
+        raise ToolError(what, f"Run: pip install {error.name}") from error
     except (OSError, ValueError) as error:
         raise ReportError(f"{url} cannot be read: {error}", _ADVICE) from error

@@ -255,6 +255,11 @@ def test_waits_between_streams_name_the_event_that_they_wait_for(
             assert rows == {"streamId": [9], "correlationId": [5], "eventSyncId": [5]}
 
 
+def _of_time(number: str) -> bytes:
+    event = f'{{"ph": "X", "cat": "kernel", "name": "k", "dur": 1, "ts": {number}}}'
+    return f'{{"traceEvents": [{event}]}}'.encode()
+
+
 @pytest.mark.parametrize(
     ("text", "reason"),
     [
@@ -264,6 +269,9 @@ def test_waits_between_streams_name_the_event_that_they_wait_for(
         (b'{"traceEvents": [{"ph": "X", "cat": "kernel", "name": 7}]}', "cannot be read"),
         (b'{"traceEvents": [{"ph": "X", "cat": "kernel",', "is truncated"),
         (b"\x1f\x8b\x00", "damaged"),
+        (_of_time('"x"'), '"x" is no time'),
+        (_of_time("1e30"), "number is too large"),
+        (_of_time("1e999"), "number is too large"),
     ],
 )
 def test_what_is_no_trace_is_refused(tmp_path: Path, text: bytes, reason: str) -> None:

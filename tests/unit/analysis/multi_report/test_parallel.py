@@ -22,6 +22,7 @@ from gpu_profile.analysis.multi_report.parallel import (
 )
 from gpu_profile.analysis.multi_report.work import ReportSource, Work
 from gpu_profile.analysis.store.database import Database
+from gpu_profile.analysis.store.files.open_report import open_report
 from gpu_profile.analysis.store.schema import KERNEL
 from gpu_profile.analysis.tables.analysis import Analysis, Scope
 from gpu_profile.errors import ReportError, ToolError
@@ -157,6 +158,20 @@ def test_a_url_is_read_where_fsspec_is(tmp_path: Path) -> None:
     assert _rows(results) == ["rank0.sqlite.gz"]
     with pytest.raises(ReportError, match="cannot be read"):
         analyse_reports([ReportSource(f"file://{tmp_path}/none.sqlite")], [COUNT])
+
+
+def test_packages_that_a_url_takes_are_told_in_the_words_of_fsspec(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def fail(*_: object) -> None:
+        raise ImportError('HTTPFileSystem requires "requests" and "aiohttp" to be installed')
+
+    monkeypatch.setitem(sys.modules, "fsspec", SimpleNamespace(open=fail))
+    with (
+        pytest.raises(ToolError, match='"aiohttp" to be installed'),
+        open_report("https://host/rank0.sqlite"),
+    ):
+        pass
 
 
 @pytest.mark.parametrize("kind", [OSError, RuntimeError, asyncio.TimeoutError])
