@@ -13,9 +13,10 @@ LOST = 255
 
 https://man.openbsd.org/ssh#EXIT_STATUS
 """
-# ssh notices a lost connection after 4 * 15 s without an answer:
-# https://man.openbsd.org/ssh_config#ServerAliveCountMax
+# ssh notices a lost connection after 4 * 15 s without an answer, and waits without end for a host
+# that takes the connection and says nothing: https://man.openbsd.org/ssh_config#ConnectTimeout
 _KEEPALIVE = ("-o", "ServerAliveInterval=15", "-o", "ServerAliveCountMax=4")
+_CONNECT = ("-o", "ConnectTimeout=60")
 _FOR_GOOD = (
     ("IDENTIFICATION HAS CHANGED", "Ask its owner; was it replaced, `ssh-keygen -R {}` forgets it"),
     ("Host key verification failed", "Connect once by `ssh {}` and compare its fingerprint"),
@@ -88,4 +89,5 @@ class RemoteHost:
         return result.last_line
 
     def ssh(self) -> tuple[str, ...]:
-        return ("ssh", *_KEEPALIVE, *self.options)
+        # Of an option that is given twice ssh takes the first: SSH_ARGS may have another time.
+        return ("ssh", *_KEEPALIVE, *self.options, *_CONNECT)

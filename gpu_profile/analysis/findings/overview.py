@@ -192,7 +192,8 @@ def _tell_pauses(empty_ns: IntArray) -> str:
 
 def _make_step_facts(rank: int, steps: Steps, times: Sequence[float]) -> StepFacts:
     low, middle, high = (float(value) for value in np.quantile(times, (0.05, 0.5, 0.95)))
-    spread = 100 * float(np.std(times)) / max(float(np.mean(times)), 1e-9)
+    deviation = float(np.std(times, ddof=1)) if len(times) > 1 else 0.0  # as of step_sum
+    spread = 100 * deviation / max(float(np.mean(times)), 1e-9)
     left_out = len(steps) - len(times)
     return StepFacts(
         rank, len(times), left_out, middle, low, high, spread, steps.source, steps.confidence

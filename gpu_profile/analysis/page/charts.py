@@ -49,17 +49,19 @@ class Bar:
 
 def draw_stacked(bars: Sequence[Bar], total: float | None = None) -> str:
     """Stacked bars. Each bar fills its line, or value / `total` of it if `total` is given."""
-    used = {part.name: part.label for bar in bars for part in bar.parts if part.value > 0}
+    labels = {part.name: part.label for bar in bars for part in bar.parts}
+    filled = {part.name for bar in bars for part in bar.parts if part.value > 0}
+    used = {name: label for name, label in labels.items() if name in filled}
     thin = " thin" if len(bars) > _THIN_FROM else ""
     rows = [_draw_bar(bar, total or bar.total) for bar in bars if bar.total]
     return render_legend(used.items()) + render_tag("div", *rows, class_=f"bars{thin}")
 
 
 def _label_part(part: BarPart, bar: Bar, total: float) -> str:
-    """The short label, where it fits into the part on a wide screen."""
+    """The short label, where it fits into the part on a wide screen. Elsewhere CSS hides it."""
     label = f"{part.short_name} {part.value / bar.total:.0%}"
     fits = len(label) * _LETTER + 6 <= _TRACK * part.value / total
-    return render_text(label) if fits else ""
+    return render_tag("span", render_text(label)) if fits else ""
 
 
 def _draw_bar(bar: Bar, total: float) -> str:

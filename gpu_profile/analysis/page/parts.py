@@ -54,6 +54,16 @@ def format_size(count: float) -> str:
     return f"{_format_three_digits(count / size)} {unit}" if size > 1 else f"{count:.0f} B"
 
 
+def format_rate(gigabytes: float) -> str:
+    """A rate in GB/s with three digits and a fitting unit, e.g. 72.8 kB/s."""
+    return f"{format_size(1e9 * gigabytes)}/s"
+
+
+def format_times(count: float) -> str:
+    """ "once", or "1,456 times"."""
+    return "once" if count == 1 else f"{count:,.0f} times"
+
+
 def _format_three_digits(value: float) -> str:
     digits = 0 if abs(value) >= 100 else 1 if abs(value) >= 10 else 2
     return f"{value:,.{digits}f}"

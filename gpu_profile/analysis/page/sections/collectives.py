@@ -11,7 +11,9 @@ from gpu_profile.analysis.page.charts import Bar, BarPart, draw_ranking, draw_st
 from gpu_profile.analysis.page.parts import (
     data_table,
     format_duration,
+    format_rate,
     format_size,
+    format_times,
     name_bar,
     read_number,
     render_section,
@@ -117,7 +119,8 @@ def _render_sizes(table: Table, sizes: Table) -> str:
         (
             f"{name}, {format_size(read_number(size))}",
             read_number(bus),
-            (f"{bus} GB/s, " if bus else "") + f"{count} times, {format_duration(read_number(ns))}",
+            (f"{format_rate(read_number(bus))}, " if bus else "")
+            + f"{format_times(read_number(count))}, {format_duration(read_number(ns))}",
         )
         for name, _, size, count, ns, bus in sizes.rows
     ]
@@ -129,7 +132,7 @@ def _render_sizes(table: Table, sizes: Table) -> str:
             (
                 f"rank {rank}, {name}",
                 read_number(bus),
-                f"{bus} GB/s, mean {_format_mean(moved, count)}",
+                f"{format_rate(read_number(bus))}, mean {_format_mean(moved, count)}",
             )
             for name, rank, moved, count, bus in columns
             if bus

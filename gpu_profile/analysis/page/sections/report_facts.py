@@ -5,6 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from gpu_profile.analysis.kineto.source import SOURCE
+from gpu_profile.analysis.page.parts import format_duration
 from gpu_profile.analysis.store.cells import text
 from gpu_profile.analysis.store.database import Database
 from gpu_profile.analysis.store.records import read_records
@@ -51,7 +52,7 @@ def run_facts(parts: Sequence[PageReport], ranks: int, clock_error_ns: int = 0) 
     )
     facts["CPU"] = _join_values(part.system.get("CpuDescription", "") for part in parts)
     facts["System"] = _join_values(part.system.get("OsDescription", "") for part in parts)
-    facts["Clock error"] = f"{clock_error_ns / 1e3:.1f} us" if clock_error_ns else ""
+    facts["Clock error"] = format_duration(clock_error_ns) if clock_error_ns else ""
     total = {table: sum(part.events[table] for part in parts) for table in (KERNEL, RUNTIME, NVTX)}
     facts["Events"] = (
         f"{total[KERNEL]:,} kernels, {total[RUNTIME]:,} API calls, {total[NVTX]:,} NVTX"

@@ -12,6 +12,7 @@ from gpu_profile.analysis.page.parts import (
     data_table,
     format_duration,
     format_percent,
+    format_times,
     name_bar,
     read_number,
     render_figures,
@@ -194,7 +195,7 @@ def render_kernels(table: Table, drilled: Mapping[str, str], is_alone: bool = Fa
             str(name),
             read_number(total),
             f"{format_duration(read_number(total))}, {read_number(share):.1f} %, "
-            f"{int(read_number(count)):,} times"
+            f"{format_times(read_number(count))}"
             + (f". {drilled[str(name)]}" if drilled.get(str(name)) else ""),
         )
         for name, total, share, count in zip(

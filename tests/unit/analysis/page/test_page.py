@@ -88,7 +88,7 @@ def test_a_page_without_a_bandwidth_says_none_of_it(tmp_path: Path) -> None:
     assert "Bus bandwidth by message size" in html
     assert "None GB/s" not in html
     assert "AllGather_RING_LL, 8 B<" in html
-    assert "0.00161 GB/s, 4 times" in html
+    assert "1.61 MB/s, 4 times" in html
 
 
 def test_it_nests_and_needs_nothing_from_elsewhere(html: str) -> None:
