@@ -62,7 +62,7 @@ class RunTable(Table):
 
 
 class RunFindings(Diagnosis):
-    """The findings of a run, the one with most time to save first. It can be iterated."""
+    """The findings of a run, those of the plan first, in its order. It can be iterated."""
 
     @classmethod
     def of(cls, diagnosis: Diagnosis) -> "RunFindings":

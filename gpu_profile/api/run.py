@@ -64,7 +64,7 @@ class Run:
         return RunTable.of(analysis.merge([answer[0] for answer in answers]))
 
     def findings(self) -> RunFindings:
-        """Return the findings, the one with most time to save first, and what was not judged."""
+        """Return the findings, those of the plan first, and what was not judged."""
         parts = [answer[0] for answer in self.reading.of([FINDINGS])]
         directory = Path(self.places[0]).parent
         error_ns = self.reading.run.alignment.residual_ns or 0

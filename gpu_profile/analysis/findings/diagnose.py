@@ -1,4 +1,4 @@
-"""Diagnose a run: findings with evidence and advice, ordered by the time that could be saved."""
+"""Diagnose a run: findings with evidence and advice, those of the plan first."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace

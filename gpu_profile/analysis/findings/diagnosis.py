@@ -24,7 +24,7 @@ COLUMNS = (
 
 @dataclass(frozen=True)
 class Diagnosis:
-    """`findings`, the one with most time to save first; `unjudged`: what could not be judged, and
+    """`findings`, those of the plan first, in its order; `unjudged`: what could not be judged, and
     why; `overview`: start-up and step times. `plan`: what to do first, or why that is not known.
     `requests`: of a log of the server's requests.
     """

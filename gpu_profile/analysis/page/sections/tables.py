@@ -81,7 +81,7 @@ def _describe_step(steps: Table, is_alone: bool) -> tuple[str, str]:
 
 
 def render_findings(diagnosis: Diagnosis, facts_of_run: Sequence[str]) -> str:
-    """Start-up and step times, then the findings with the most time to save first."""
+    """Start-up and step times, then the findings in their order."""
     diagnosis = diagnosis.without_lone_rank()
     everyone = "" if diagnosis.overview.is_alone else "all ranks"
     cards = [
@@ -96,7 +96,10 @@ def render_findings(diagnosis: Diagnosis, facts_of_run: Sequence[str]) -> str:
     ]
     more = render_tag("ul", *notes, class_="note") if notes else ""
     lines = "".join(render_tag("p", render_text(line)) for line in facts_of_run)
-    intro = "Ordered by the time that could be won; each with what it was judged by."
+    intro = (
+        "Those of the plan first, in its order, then by the time that could be won; each with what "
+        "it was judged by."
+    )
     plan = _render_plan(diagnosis.list_plan_lines())
     return render_section("findings", "Findings", intro, lines, plan, body, more)
 
