@@ -42,6 +42,6 @@ CRITICAL_PATH = Analysis(
     "critical_path",
     collect_replay,
     merge_paths,
-    doc="What a step's time consists of: the chain of host work, launches, kernels and waits",
+    doc="what a step's time consists of: the chain of host work, launches, kernels and waits",
     claims="derived: the longest chain of the steps as a replay repeats them",
 )

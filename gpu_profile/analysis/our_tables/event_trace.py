@@ -22,7 +22,7 @@ COLUMNS = (
     Column("Place"),
     Column("Name"),
 )
-HINT = "no event lies between these times: --between 1.5s:1510ms chooses them"
+HINT = "no event in the time that --between 1.5s:1510ms chooses; step_trace has those of steps"
 KINDS = {COMPUTE: "kernel", COMMUNICATION: "communication", COPY: "copy", SET: "memset"}
 Row = tuple[Cell, ...]
 

@@ -21,6 +21,7 @@ COLUMNS = (
     Column("Allocations"),
     Column("Frees"),
 )
+HINT = "no memory of a GPU in the report: record with --preset=full"
 Row = tuple[Cell, ...]
 
 
@@ -48,7 +49,7 @@ def merge(parts: Sequence[Sequence[Row]]) -> Table:
     of it.
     """
     rows = sorted(chain.from_iterable(parts), key=lambda row: (row[0], row[1], str(row[2])))
-    return Table("gpu_memory_sum", COLUMNS, tuple(rows))
+    return Table("gpu_memory_sum", COLUMNS, tuple(rows), HINT)
 
 
 GPU_MEMORY_SUM = Analysis(

@@ -21,6 +21,7 @@ COLUMNS = (
     Column("Unit"),
     Column("Metric"),
 )
+HINT = "no metric of a GPU in the report: record with --gpu-metrics"
 Row = tuple[Cell, ...]
 
 
@@ -47,7 +48,7 @@ def partial(database: Database, scope: Scope) -> list[Row]:
 
 def merge(parts: Sequence[Sequence[Row]]) -> Table:
     """One row for each GPU and metric. The GPU's number is that of nvidia-smi on its host."""
-    return Table("gpu_metric_sum", COLUMNS, tuple(chain.from_iterable(parts)))
+    return Table("gpu_metric_sum", COLUMNS, tuple(chain.from_iterable(parts)), HINT)
 
 
 GPU_METRIC_SUM = Analysis(
