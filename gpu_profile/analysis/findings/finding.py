@@ -66,7 +66,8 @@ class Finding:
         if not self.cost_ms:
             return ""
         limit = "at most " if self.replayed_ms is None else ""
-        bounds = " ({:.2f} to {:.2f})".format(*self.range_ms) if self.range_ms else ""
+        low, high = (f"{ms:.2f}" for ms in self.range_ms or (0.0, 0.0))
+        bounds = f" ({low} to {high})" if low != high else ""
         return f"{limit}{self.cost_ms:.2f} ms {self.unit}{bounds}"
 
     def as_json(self) -> dict[str, object]:

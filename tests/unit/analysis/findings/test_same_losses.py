@@ -1,5 +1,6 @@
 """Findings that share a loss with an earlier one say so."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,11 @@ from tests.reading import diagnose_reports
 CAUSES = Path(__file__).parents[3] / "data" / "causes"
 COPIES = Finding("pageable_copy", (0,), "pageable", (), "", replayed_ms=4.0)
 PAUSES = Finding("idle", (0,), "host", (), "", replayed_ms=4.0)
+
+
+def test_a_range_is_told_where_its_ends_differ_as_they_are_shown() -> None:
+    told = [replace(COPIES, range_ms=ends).describe_cost() for ends in ((3.998, 4.002), (3.9, 5.0))]
+    assert told == ["4.00 ms a step", "4.00 ms a step (3.90 to 5.00)"]
 
 
 @pytest.mark.parametrize(
