@@ -16,7 +16,8 @@ COLUMNS = (
     Column("Kind"),
     Column("Ranks"),
     Column("Cause"),
-    Column("Per Step", "ms"),
+    Column("Per Step", "ms", 3),
+    Column("At Most", "ms", 3),
     Column("Evidence"),
     Column("Advice"),
 )
@@ -115,13 +116,16 @@ class Diagnosis:
         return [printable(f"No plan: {self.plan}.")] if self.plan and costs else []
 
     def to_table(self) -> Table:
-        """A table with one row for each finding, for the page and CSV."""
+        """A table with one row for each finding, for notebooks and CSV. At Most is a step's, too,
+        where no replay tells the cost.
+        """
         rows = tuple(
             (
                 f.kind,
                 ", ".join(map(str, f.ranks)),
                 f.cause,
-                round(f.cost_ms, 3) if f.per_step else None,
+                round(f.replayed_ms, 3) if f.per_step and f.replayed_ms is not None else None,
+                round(f.at_most_ms, 3) if f.per_step and f.replayed_ms is None else None,
                 "; ".join(f.evidence),
                 f.advice,
             )

@@ -101,7 +101,7 @@ class Answers:
     def compare_runs(self, base: str, new: str, metric: str = "step", offset: int = 0) -> str:
         """Compare two runs of list_runs: the verdict, the change, the kernels that changed.
 
-        `metric` is "step", "range:NAME", "module:NAME" or "kernel:NAME". Times are in ns.
+        `metric` is "step", "gpu", "range:NAME", "module:NAME" or "kernel:NAME". Times are in ns.
         """
         words = [f"--base={self._find_side(base)}", f"--new={self._find_side(new)}"]
         answer = self._ask("compare", *words, f"--metric={metric}")

@@ -5,9 +5,11 @@ from pathlib import Path
 
 import pytest
 
+from gpu_profile.analysis.findings.diagnosis import Diagnosis
 from gpu_profile.analysis.findings.finding import Finding
 from gpu_profile.analysis.findings.same_losses import add_mostly_same_loss
 from gpu_profile.analysis.store.database import Database
+from gpu_profile.formats.table_formats import to_csv
 from tests.reading import diagnose_reports
 
 CAUSES = Path(__file__).parents[3] / "data" / "causes"
@@ -18,6 +20,13 @@ PAUSES = Finding("idle", (0,), "host", (), "", replayed_ms=4.0)
 def test_a_range_is_told_where_its_ends_differ_as_they_are_shown() -> None:
     told = [replace(COPIES, range_ms=ends).describe_cost() for ends in ((3.998, 4.002), (3.9, 5.0))]
     assert told == ["4.00 ms a step", "4.00 ms a step (3.90 to 5.00)"]
+
+
+def test_a_table_tells_small_costs_and_those_that_are_a_limit_apart() -> None:
+    limit = Finding("mixed_steps", (0,), "prompts", (), "", at_most_ms=1.98)
+    table = Diagnosis((replace(COPIES, replayed_ms=0.037), limit), ()).to_table()
+    assert (table.column("Per Step"), table.column("At Most")) == ((0.037, None), (None, 1.98))
+    assert to_csv(table).splitlines()[1] == "pageable_copy,0,pageable,0.037,,,"
 
 
 @pytest.mark.parametrize(
