@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from gpu_profile.command import ENGINE, Command, Steps, make_command, make_engine_command
-from gpu_profile.errors import ToolError
+from gpu_profile.engine.engine_answers import make_engine_error
 from gpu_profile.image.dockerfile import LAYERS
 from gpu_profile.table import Column, Table
 
@@ -28,7 +28,7 @@ def measure_size(image: str) -> Steps[tuple[Table, Table]]:
     """
     history = yield history_command(image)
     if history.returncode:
-        raise ToolError(f"{image} is not here: {history.last_line}", "`invoke build` makes it")
+        raise make_engine_error(history, f"reading {image}")
     label = yield make_command(
         *(ENGINE, "image", "inspect", "--format"),
         *(f'{{{{index .Config.Labels "{LAYERS}"}}}}', image),

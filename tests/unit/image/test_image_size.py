@@ -1,6 +1,18 @@
 """An image's bytes by component, from what `docker history` says of its layers."""
 
-from gpu_profile.image.size import SizePart, by_component, largest_files, parse_history, sum_gain
+import pytest
+
+from gpu_profile.command import Result
+from gpu_profile.engine.engine_answers import NO_DAEMON
+from gpu_profile.errors import ToolError
+from gpu_profile.image.size import (
+    SizePart,
+    by_component,
+    largest_files,
+    measure_size,
+    parse_history,
+    sum_gain,
+)
 
 HISTORY = """\
 0\tCMD ["/startup.sh"]
@@ -35,6 +47,14 @@ def test_the_table_ends_with_the_sums() -> None:
 def test_an_image_of_somebody_else() -> None:
     assert parse_history("5\tRUN make\n7\tADD x\n", ()) == (SizePart(name="base image", size=12),)
     assert parse_history("", ()) == (SizePart(name="base image", size=0),)
+
+
+def test_an_engine_that_is_away_is_not_told_as_a_missing_image() -> None:
+    for said, hint in ((NO_DAEMON, "doctor --fix"), ("No such image: i", "invoke build")):
+        steps = measure_size("i")
+        next(steps)
+        with pytest.raises(ToolError, match=hint):
+            steps.send(Result(returncode=1, stderr=said))
 
 
 def test_largest_files_keep_odd_names() -> None:

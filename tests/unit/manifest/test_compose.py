@@ -11,6 +11,7 @@ import pytest
 from gpu_profile import process
 from gpu_profile.carrier import Carrier
 from gpu_profile.declared.image_ref import ImageRef
+from gpu_profile.engine.engine_answers import NO_DAEMON
 from gpu_profile.errors import SettingsError
 from gpu_profile.job import Job, Mount, NsysPlan, ProfileSpec
 from gpu_profile.kubernetes.yaml_text import load_yaml
@@ -112,6 +113,9 @@ def test_a_file_that_cannot_be_profiled_is_one_line(
     ):
         code, shown = refuse(*words)
         assert (code, said in shown) == (2, True), shown
+    fake_tool("docker", f"{answers.replace('No such image: i', NO_DAEMON)}; esac")
+    code, shown = refuse("--container=a")
+    assert (code, "doctor --fix` starts one" in shown) == (3, True), shown
     fake_tool("docker", "echo \"docker: 'compose' is not a docker command.\" >&2; exit 1")
     code, shown = refuse()
     assert code == 3

@@ -149,8 +149,11 @@ def _read_request(path: Path, number: int, line: Mapping[str, Any]) -> Request:
     if missing := [key for key in KEYS if key not in line]:
         raise SettingsError(f"line {number} of {path} lacks {', '.join(missing)}", FORM)
     arrival, first, end, tokens = (line[key] for key in KEYS[1:])
-    if not all(map(_is_number, (arrival, first, end, tokens))) or not 1 <= tokens <= MOST_TOKENS:
+    if not all(map(_is_number, (arrival, first, end, tokens))):
         raise SettingsError(f"line {number} of {path}: a time or tokens is not a number", FORM)
+    if not 1 <= tokens <= MOST_TOKENS:
+        what = f"line {number} of {path}: tokens is {tokens}, of a request that was answered"
+        raise SettingsError(what, FORM)
     if not EARLIEST <= arrival <= first <= end <= LATEST:
         what = f"line {number} of {path}: arrival, first_token and end do not rise, or are not "
         raise SettingsError(f"{what}in Unix seconds", FORM)

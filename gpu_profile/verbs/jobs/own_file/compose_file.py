@@ -9,6 +9,7 @@ from gpu_profile.cli.options.jobs import ProfileOptions
 from gpu_profile.command import Steps
 from gpu_profile.declared.image_ref import ImageRef
 from gpu_profile.engine import carrier_volume, compose
+from gpu_profile.engine.engine_answers import NO_DAEMON
 from gpu_profile.errors import SettingsError, ToolError
 from gpu_profile.job import Job, NsysPlan
 from gpu_profile.manifest.compose import OVERRIDE, ComposeService, is_compose
@@ -59,6 +60,8 @@ def _read_entrypoint(service: ComposeService) -> Steps[Entrypoint]:
     try:
         config = yield from carrier_volume.read_config(ImageRef.parse(service.address))
     except ToolError as error:
+        if NO_DAEMON in error.what:
+            raise
         verb = "build" if service.facts.get("build") else "pull"
         hint = f"`docker compose --file={service.file} {verb} {service.name}` brings it"
         raise SettingsError(error.what, hint) from error
