@@ -1,7 +1,8 @@
 """The change in which pinned memory is copied to the GPU on a stream of its own.
 
 A copy in the stream of the kernels begins when they end, however early it was called. What it
-copies was there at the call, so on its own stream it runs beside them.
+copies was there at the call, so on its own stream it runs beside them. So does one that is called
+right after a wait for the GPU: the host could have called it before.
 """
 
 import numpy as np
@@ -11,9 +12,13 @@ from gpu_profile.analysis.activity.idle.blocking_calls import STAGED_BYTES
 from gpu_profile.analysis.arrays.memo import once_each
 from gpu_profile.analysis.arrays.types import IntArray
 from gpu_profile.analysis.replay.changes import choose_ops, match_copies
+from gpu_profile.analysis.replay.edits.host_work import number_stretches
 from gpu_profile.analysis.replay.rank.rank_graph import NONE
 from gpu_profile.analysis.replay.run.run_graph import RunGraph
 from gpu_profile.analysis.replay.weights import Weights
+
+MOST_GB_PER_S = 50
+"""What a host writes at most: what it copies after a shorter time was in its memory before."""
 
 
 def copy_early(graph: RunGraph, weights: Weights) -> Weights:
@@ -54,16 +59,37 @@ def _measure_early(graph: RunGraph) -> IntArray:
 
 
 def _find_ready(graph: RunGraph, copies: IntArray) -> IntArray:
-    """When what is copied is there: at the call, or when the last copy to the host of as many bytes
-    has ended that was called before. It may bring what goes back, such as activations.
+    """When what is copied is there: when it can be called, or when the last copy to the host of as
+    many bytes has ended that was called before. It may bring what goes back, such as activations.
     """
     ops = graph.ops
-    ready = graph.calls.end[ops.call[copies]].copy()
+    ready = _find_earliest_calls(graph, copies)
     reads = _list_copies(graph, COPY_TO_HOST)
     for size in np.intersect1d(ops.bytes[reads], ops.bytes[copies]).tolist():
         rows, same = np.flatnonzero(ops.bytes[copies] == size), reads[ops.bytes[reads] == size]
         called = graph.calls.end[ops.call[same]]
-        place = np.searchsorted(called, ready[rows]) - 1
+        place = np.searchsorted(called, graph.calls.end[ops.call[copies[rows]]]) - 1
         before = np.maximum.accumulate(ops.end[same])[np.maximum(place, 0)]
         ready[rows] = np.where(place >= 0, np.maximum(ready[rows], before), ready[rows])
     return ready
+
+
+def _find_earliest_calls(graph: RunGraph, copies: IntArray) -> IntArray:
+    """When each of these copies can be called: as it was, or right after the last launch before it,
+    where the host only waits in between, as for the result of a step.
+
+    Two such waits a step and more may be for what tells the host which data to copy, as of an
+    expert's weights.
+    """
+    calls, call = graph.calls, graph.ops.call[copies].astype(np.int64)
+    stretch = number_stretches(graph)
+    launch = np.unique(stretch, return_index=True)[1][stretch[call]]
+    waited = np.cumsum(np.where(calls.waits, calls.end - calls.start, 0))
+    waited = waited[call - 1] - waited[launch]
+    between = calls.start[call] - calls.end[launch] - waited
+    waits = (launch < call) & (waited > 0)
+    waits &= graph.ops.bytes[copies] > MOST_GB_PER_S * between
+    rank = graph.call_rank[launch]
+    turns = np.bincount(graph.call_rank[np.unique(launch[waits])], minlength=len(graph.ranks))
+    waits &= turns[rank] <= graph.steps
+    return np.asarray(np.where(waits, calls.end[launch], calls.end[call]), np.int64)

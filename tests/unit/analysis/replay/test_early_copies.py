@@ -28,9 +28,24 @@ def copy_much(rank: Rank) -> None:
 
 
 def copy_after_wait(rank: Rank) -> None:
-    """The host has the batch only when the GPU has ended, and nothing runs beside its copy."""
+    """The host waits for a result; the batch was there before, so its copy could be called then."""
     rank.synchronize()
     copy_batch(rank)
+
+
+def copy_after_work(rank: Rank) -> None:
+    """The host may have made the batch from the result for which it waited."""
+    rank.synchronize()
+    rank.work(2 * COPY_US)
+    rank.copy(40)
+
+
+def copy_by_results(rank: Rank) -> None:
+    """Two results in a step may tell the host which data to copy."""
+    for _ in range(2):
+        rank.synchronize()
+        rank.copy(20)
+        rank.kernel(500)
 
 
 def take_back(rank: Rank) -> None:
@@ -44,7 +59,7 @@ def take_back(rank: Rank) -> None:
 
 
 def record(act: Act, folder: Path) -> Path:
-    """Steps of 4 ms of kernels after what `act` copies; the host runs ahead of its GPU."""
+    """Steps of 4 ms of kernels behind what `act` copies; the host runs ahead of its GPU."""
     (rank,) = ranks_of(1)
     rank.events = True
     for _ in range(12):
@@ -62,7 +77,9 @@ def record(act: Act, folder: Path) -> Path:
     [
         (copy_batch, KERNELS_US),
         (copy_much, 6000),
-        (copy_after_wait, KERNELS_US + COPY_US),
+        (copy_after_wait, KERNELS_US),
+        (copy_after_work, KERNELS_US + 3 * COPY_US),
+        (copy_by_results, KERNELS_US + 1000 + COPY_US),
         (take_back, KERNELS_US + 2 * COPY_US),
     ],
 )
@@ -75,4 +92,4 @@ def test_a_copy_runs_beside_the_kernels_that_ran_after_its_call(
     assert not isinstance(replay, str), replay
     assert predict_us(replay.graph, copy_early) == pytest.approx(left_us, rel=0.02)
     is_found = "exposed_copy" in {finding.kind for finding in findings}
-    assert is_found == (act in {copy_batch, copy_much})
+    assert is_found == (act in {copy_batch, copy_much, copy_after_wait})

@@ -64,7 +64,8 @@ RULE = FindingRule(
             when=(
                 "copies over 64 KiB of pinned memory to the GPU run with no compute beside, in "
                 "every other step or more, and were called before the kernels ended that held "
-                "them up"
+                "them up, or right after the step's only wait for the GPU: the host could have "
+                "called them before it"
             ),
         ),
     ),
