@@ -17,6 +17,7 @@ from gpu_profile.analysis.findings.diagnosed_report import (
     replay_parts,
 )
 from gpu_profile.analysis.findings.diagnosis import Diagnosis
+from gpu_profile.analysis.findings.evidence.hidden_kernels import judge_hidden_kernels
 from gpu_profile.analysis.findings.evidence.undecided_kernels import judge_undecided_kernels
 from gpu_profile.analysis.findings.facts.rare_pauses import (
     PauseTimes,
@@ -108,7 +109,8 @@ def _judge_rules(
     nothing = Judgement(unjudged=("anything: the reports hold no GPU work",))
     judged = [_judge(rule, by_kind[rule.kind]) for rule in RULES.values()] if views else [nothing]
     alike = _keep_alike(views)
-    judged += [judge_undecided_kernels(alike), _note_missing_kernels(alike)]
+    judged += [judge_undecided_kernels(alike), judge_hidden_kernels(alike)]
+    judged += [_note_missing_kernels(alike)]
     reports = _sort_health(parts)
     return judged + [rule.judge_reports(by_kind[rule.kind], reports) for rule in RULES.values()]
 

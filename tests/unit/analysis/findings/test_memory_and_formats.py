@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from gpu_profile.analysis.findings.rules.gpu.no_tensor_cores import HIDDEN, RULE, ScalarProducts
+from gpu_profile.analysis.findings.evidence.hidden_kernels import HIDDEN
+from gpu_profile.analysis.findings.rules.gpu.no_tensor_cores import RULE, ScalarProducts
 from gpu_profile.analysis.findings.view import View
 from gpu_profile.analysis.replay.edits.kernels.tensor_cores import is_scalar
 from gpu_profile.analysis.store.database import Database
@@ -57,7 +58,7 @@ def test_allocations_at_the_start_are_no_finding(tmp_path: Path) -> None:
 def test_a_device_with_an_unknown_gpu_gains_nothing() -> None:
     """Beside a known one of the same rank: a program may use two GPUs."""
     time = np.full(4, 6_000_000)
-    fact = ScalarProducts(time, 0 * time, 0 * time, {}, ratio=0.0)
+    fact = ScalarProducts(time, 0 * time, {}, ratio=0.0)
     facts: Any = SimpleNamespace(states=SimpleNamespace(steps=()))
     assert RULE.time_ms(View(facts, facts, 0, 4, fact), "fp32") == 0
 
@@ -105,7 +106,7 @@ def test_scalar_products_are_told_by_their_names(name: str, scalar: bool) -> Non
 
 
 @pytest.mark.parametrize("graph_us", [20_000, 1_000])
-def test_products_inside_graphs_that_fill_the_step_are_not_judged(
+def test_kernels_inside_graphs_that_fill_the_step_are_not_judged(
     tmp_path: Path, graph_us: int
 ) -> None:
     training = Training(ranks=1, after=lambda rank: rank.graph(graph_us))

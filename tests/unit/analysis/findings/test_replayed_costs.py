@@ -16,6 +16,7 @@ from gpu_profile.analysis.findings.diagnosed_report import (
     join_facts,
     replay_parts,
 )
+from gpu_profile.analysis.findings.evidence.hidden_kernels import HIDDEN
 from gpu_profile.analysis.replay.collect import collect_graphs
 from gpu_profile.analysis.replay.plan.plan import Plan
 from gpu_profile.analysis.replay.rank.rank_graph import RankGraph
@@ -124,7 +125,8 @@ def test_nothing_is_to_do_where_nothing_is_found() -> None:
     assert isinstance(diagnosis.plan, Plan)
     assert max(diagnosis.plan.gains.values()) > 0.03 * diagnosis.plan.step_ms
     assert (diagnosis.findings, diagnosis.plan.items) == ((), ())
-    assert diagnosis.to_text().endswith("Nothing found that is worth the time.\n")
+    assert "Nothing found that is worth the time.\n" in diagnosis.to_text()
+    assert diagnosis.unjudged == (HIDDEN,)
 
 
 def test_without_a_replay_idle_time_is_no_more_than_the_control_leaves(

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from gpu_profile.analysis.activity.activity import COMPUTE, Activity
-from gpu_profile.analysis.activity.load.operations import GRAPH_NAME
 from gpu_profile.analysis.arrays.columns import is_among, list_distinct
 from gpu_profile.analysis.arrays.types import IntArray
 from gpu_profile.analysis.findings.facts.windows import list_windows
@@ -27,13 +26,6 @@ from gpu_profile.formats.function_names import shorten_names
 SHOWN_SHARE = 0.01
 """The part of the step in depthwise convolutions that is told."""
 MOST_NAMES, NAME_WIDTH = 3, 60
-MOSTLY = 0.5
-"""The part of the step in graphs: a GPU that runs them for longer is not judged by the kernels
-beside them."""
-HIDDEN = (
-    "fp32 matrix products inside CUDA graphs: nsys traced graphs as a whole; "
-    "--cuda-graph-trace=node shows them"
-)
 ADVICE = (
     'Let fp32 matrix products use the tensor cores: torch.set_float32_matmul_precision("high") and '
     "torch.backends.cudnn.allow_tf32 = True (TF32), or torch.autocast with bfloat16. Products that "
@@ -46,13 +38,11 @@ class ScalarProducts:
     """Matrix products of fp32 that run without tensor cores.
 
     `time`: ns by window. `names`: ns in the steady part by short name. `ratio`: as of find_ratio().
-    `depthwise`: ns by window of depthwise convolutions, which are not in `time`. `graph_ns`: ns by
-    window of CUDA graphs that nsys traced as a whole.
+    `depthwise`: ns by window of depthwise convolutions, which are not in `time`.
     """
 
     time: IntArray
     depthwise: IntArray
-    graph_ns: IntArray
     names: Mapping[str, int]
     ratio: float
 
@@ -71,12 +61,8 @@ def collect_scalar_products(activity: Activity, _: Database) -> ScalarProducts:
         for code in scalar
     }
     depthwise = np.flatnonzero(is_compute & is_among(ops.full_name, apart))
-    graphs = [code for code, name in activity.names.items() if name == GRAPH_NAME]
-    hidden = np.flatnonzero(is_among(ops.name, graphs))
-    time, apart_time, hidden_time = (
-        _sum_time(activity, part) for part in (rows, depthwise, hidden)
-    )
-    return ScalarProducts(time, apart_time, hidden_time, names, find_ratio(activity.gpu))
+    time, apart_time = _sum_time(activity, rows), _sum_time(activity, depthwise)
+    return ScalarProducts(time, apart_time, names, find_ratio(activity.gpu))
 
 
 def _sum_time(activity: Activity, rows: IntArray) -> IntArray:
@@ -89,7 +75,7 @@ def judge_scalar_products(views: Sequence[View[ScalarProducts]]) -> Judgement:
     faster = [view for view in views if view.fact.ratio > LEAST_SPEED_UP]
     slow = [view for view in faster if view.is_costly(_measure_ms(view))]
     if not slow:
-        return Judgement(unjudged=(HIDDEN,) if any(map(_is_hidden, faster)) else ())
+        return Judgement()
     ranks = tuple(sorted({view.rank for view in slow}))
     worst = max(slow, key=_measure_ms)
     return Judgement((Finding("no_tensor_cores", ranks, "fp32", _list_evidence(worst), ADVICE),))
@@ -97,10 +83,6 @@ def judge_scalar_products(views: Sequence[View[ScalarProducts]]) -> Judgement:
 
 def _measure_ms(view: View[ScalarProducts]) -> float:
     return view.mean(view.fact.time) / 1e6
-
-
-def _is_hidden(view: View[ScalarProducts]) -> bool:
-    return view.mean(view.fact.graph_ns) / 1e6 >= MOSTLY * view.step_ms
 
 
 def _predict_gain(view: View[ScalarProducts]) -> float:
