@@ -25,6 +25,7 @@ from gpu_profile.analysis.replay.edits.loops.repeated_calls import (
     find_repeated_calls,
 )
 from gpu_profile.analysis.replay.edits.loops.tiny_kernels import join_tiny_kernels
+from gpu_profile.analysis.replay.edits.made_copies import describe_made_copies, drop_made_copies
 from gpu_profile.analysis.replay.edits.micro_batches import (
     describe_early_transfers,
     find_early_transfers,
@@ -66,11 +67,18 @@ WAITS = Change(
     describe=_describe_waits,
 )
 """SyncBatchNorm's forward pass reads what its ranks sent: without one there is no other."""
+
+
+def _describe_pauses(graph: RunGraph) -> str:
+    lines = describe_pauses(graph), describe_made_copies(graph)
+    return "; ".join(line for line in lines if line)
+
+
 PAUSES = Change(
     "host pauses",
-    remove_host_work,
+    combine((remove_host_work, drop_made_copies)),
     ("idle", "compile", "cpu_straggler"),
-    describe=describe_pauses,
+    describe=_describe_pauses,
 )
 LONE_PAUSES = Change(
     "host pauses alone", remove_told_pauses, PAUSES.kinds, describe=describe_left_pauses

@@ -88,7 +88,7 @@ def _mark_small(graph: RunGraph, stretches: IntArray, length: NDArray[np.float64
     """A mask of these stretches: their pauses are small, and at places that have less of the step
     than is told. `length`: of the pause in each (ns).
     """
-    columns = _find_places(graph, stretches)
+    columns = find_places(graph, stretches)
     places, place = np.unique(columns, axis=0, return_inverse=True)
     place, rank = place.ravel(), places[:, 0]
     total, count = np.bincount(place, weights=length), np.bincount(place)
@@ -105,7 +105,7 @@ def _mark_small(graph: RunGraph, stretches: IntArray, length: NDArray[np.float64
     return np.asarray(small[place], np.bool_)
 
 
-def _find_places(graph: RunGraph, stretches: IntArray) -> IntArray:
+def find_places(graph: RunGraph, stretches: IntArray) -> IntArray:
     """The places of these stretches: rank, and names of the kernels that they begin with and that
     come next.
     """
