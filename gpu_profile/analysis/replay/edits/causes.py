@@ -25,7 +25,11 @@ from gpu_profile.analysis.replay.edits.loops.repeated_calls import (
     find_repeated_calls,
 )
 from gpu_profile.analysis.replay.edits.loops.tiny_kernels import join_tiny_kernels
-from gpu_profile.analysis.replay.edits.made_copies import describe_made_copies, drop_made_copies
+from gpu_profile.analysis.replay.edits.made_copies import (
+    describe_made_copies,
+    drop_made_copies,
+    find_made_copies,
+)
 from gpu_profile.analysis.replay.edits.micro_batches import (
     describe_early_transfers,
     find_early_transfers,
@@ -74,11 +78,17 @@ def _describe_pauses(graph: RunGraph) -> str:
     return "; ".join(line for line in lines if line)
 
 
+def _pin_made_copies(graph: RunGraph, weights: Weights) -> Weights:
+    """Without what the host makes and copies, nothing changes: then this is no other fix."""
+    return PAGEABLE_COPIES.apply(graph, weights) if len(find_made_copies(graph)) else weights
+
+
 PAUSES = Change(
     "host pauses",
     combine((remove_host_work, drop_made_copies)),
     ("idle", "compile", "cpu_straggler"),
     describe=_describe_pauses,
+    other_fix=("work that stays on the host, but fills pinned memory,", _pin_made_copies),
 )
 LONE_PAUSES = Change(
     "host pauses alone", remove_told_pauses, PAUSES.kinds, describe=describe_left_pauses

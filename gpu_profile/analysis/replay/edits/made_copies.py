@@ -42,8 +42,7 @@ def describe_made_copies(graph: RunGraph) -> str:
     count, size = len(copies) / graph.steps, graph.ops.bytes[copies].sum() / graph.steps
     return (
         f"{count:.1f} copies a step of pageable memory, {size / 1e6:.2f} MB, bring what that work "
-        "makes to the GPU: the cost holds them, for on the GPU the work needs none. Work that "
-        "stays on the host should make it in pinned memory"
+        "makes to the GPU: the cost holds them, for on the GPU the work needs none"
     )
 
 
