@@ -226,7 +226,8 @@ class _Gains:
         """The finding with a line of evidence if an earlier one takes most of its gain away; None
         if that one tells its loss, or is another way to win the same and much more (ALIKE). A cause
         is told after a bound whatever they share, for no fix takes all of a bound away. A finding
-        that has most of its gain in common with an earlier one says so, too.
+        that has most of its gain in common with an earlier one says so, too. Pauses that the
+        replayed steps lack are the loss of findings about pauses alone.
         """
         change = RULES[finding.kind].edit(finding)
         if change is None or not finding.replayed_ms or finding.replayed_ms < self._least_ms:
@@ -237,9 +238,10 @@ class _Gains:
             if first is None or not other.replayed_ms:
                 continue
             both = self._predict(combine((first.apply, change.apply)))
-            left = both - (other.replayed_ms - self._find_lacking(other))
+            lacking = 0.0 if other.kind in PAUSES.kinds else self._find_lacking(finding)
+            left = both + lacking - (other.replayed_ms - self._find_lacking(other))
             if left >= self._least_ms:
-                if mostly is finding:
+                if mostly is finding and not lacking:
                     alone = self._predict_change(first), self._predict_change(change)
                     mostly = add_mostly_same_loss(finding, other, *alone, both)
                 continue

@@ -106,6 +106,18 @@ def test_a_control_has_the_long_pauses_of_each_nth_step(tmp_path: Path) -> None:
     assert idle.cost_ms == pytest.approx(1.2 + missing_ms, rel=0.05)
 
 
+def test_rare_pauses_are_no_loss_of_slow_launches(tmp_path: Path) -> None:
+    """The short pause of each step is one with launches of 500 us. Before, so were the long ones,
+    which no replayed step holds, and `idle` was left out.
+    """
+    training = Training(ranks=1, steps=80, layers=24, host_us=500, after=log_and_save())
+    with Database.open(training.record().save(tmp_path / "run.sqlite")) as database:
+        found = judge_run([collect_report_facts(database, Scope())]).findings
+    assert [finding.kind for finding in found] == ["host_bound", "idle"]
+    idle = found[1]
+    assert not any("the same loss" in line for line in idle.evidence)
+
+
 def test_a_longer_control_has_longer_rare_pauses(tmp_path: Path) -> None:
     """As of files that a program writes in each 26th step, slower than when it was recorded: no
     slower host explains a control that is some times as long as the replayed steps.
