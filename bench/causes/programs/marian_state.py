@@ -26,15 +26,15 @@ class Pairs(Dataset[dict[str, torch.Tensor]]):
 
     def __getitem__(self, index: int) -> dict[str, torch.Tensor]:
         source, target = self.words[:, index % STORED]
-        return {"input_ids": source, "attention_mask": torch.ones_like(source), "labels": target}
+        return {"input_ids": source, "labels": target}
 
 
 def make_model() -> MarianMTModel:
     config = MarianConfig(
-        vocab_size=WORDS, d_model=WIDTH, encoder_layers=LAYERS, decoder_layers=LAYERS,
-        encoder_attention_heads=6, decoder_attention_heads=6, encoder_ffn_dim=4 * WIDTH,
+        vocab_size=WORDS, decoder_vocab_size=WORDS, d_model=WIDTH, encoder_layers=LAYERS,
+        decoder_layers=LAYERS, encoder_attention_heads=6, decoder_attention_heads=6, encoder_ffn_dim=4 * WIDTH,
         decoder_ffn_dim=4 * WIDTH, max_position_embeddings=512, pad_token_id=WORDS - 1,
-        decoder_start_token_id=WORDS - 1, eos_token_id=0, forced_eos_token_id=0,
+        decoder_start_token_id=WORDS - 1, eos_token_id=0,
         scale_embedding=True, use_cache=False,
     )  # fmt: skip
     return MarianMTModel(config)

@@ -34,8 +34,8 @@ class Down(nn.Module):
 
     def __init__(self, inputs: int, outputs: int) -> None:
         super().__init__()
-        self.conv1 = nn.utils.parametrizations.spectral_norm(nn.Conv2d(inputs, outputs, 3, padding=1))
-        self.conv2 = nn.utils.parametrizations.spectral_norm(nn.Conv2d(outputs, outputs, 3, padding=1))
+        self.conv1 = nn.Conv2d(inputs, outputs, 3, padding=1)
+        self.conv2 = nn.Conv2d(outputs, outputs, 3, padding=1)
         self.skip = nn.Conv2d(inputs, outputs, 1)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:

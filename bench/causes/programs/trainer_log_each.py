@@ -1,0 +1,72 @@
+"""Hugging Face Trainer on an OPT that goes on with program code; the cause is `logging_steps=1`, to TensorBoard.
+
+The loss and the gradients' norm are read in each step, and the loss is tested for NaN before, as by
+default. The fix logs each 500th step, with `logging_nan_inf_filter=False`.
+"""
+# causes: synchronization, idle
+import tempfile
+
+import numpy as np
+import torch
+from parts import use_gpu
+from torch.utils.data import Dataset
+from transformers import (
+    OPTConfig,
+    OPTForCausalLM,
+    Trainer,
+    TrainerCallback,
+    TrainingArguments,
+)
+from turns import Turns
+
+BATCH, LENGTH, LAYERS, WIDTH, WORDS, TOKENS, RARELY = 40, 512, 8, 768, 16_384, 2_000_000, 500
+
+
+class Code(Dataset[dict[str, torch.Tensor]]):
+    """Windows of one long row of tokens."""
+
+    def __init__(self) -> None:
+        self.tokens = np.random.default_rng(0).integers(4, WORDS, TOKENS).astype(np.uint16)
+
+    def __len__(self) -> int:
+        return 10_000_000
+
+    def __getitem__(self, index: int) -> dict[str, torch.Tensor]:
+        first = index * 331 % (TOKENS - LENGTH)
+        words = torch.from_numpy(self.tokens[first : first + LENGTH].astype(np.int64))
+        return {"input_ids": words, "labels": words}
+
+
+class Log(TrainerCallback):
+    """Logs each step or few of them, and ends each step of the turns."""
+
+    def __init__(self, turns: Turns) -> None:
+        self.turns = turns
+        turns.step()
+
+    def on_step_end(self, args, state, control, **_):  # type: ignore[no-untyped-def]
+        control.should_log = self.turns.planted or state.global_step % RARELY == 0
+        return control
+
+    def on_step_begin(self, args, state, control, **_):  # type: ignore[no-untyped-def]
+        if state.global_step and not self.turns.step():
+            control.should_training_stop = True
+        args.logging_nan_inf_filter = self.turns.planted
+        return control
+
+
+def run(turns: Turns) -> None:
+    use_gpu(turns)
+    config = OPTConfig(
+        vocab_size=WORDS, hidden_size=WIDTH, word_embed_proj_dim=WIDTH, num_hidden_layers=LAYERS,
+        num_attention_heads=12, ffn_dim=4 * WIDTH, max_position_embeddings=LENGTH, dropout=0.0,
+        use_cache=False,
+    )  # fmt: skip
+    arguments = TrainingArguments(
+        output_dir=tempfile.mkdtemp(), per_device_train_batch_size=BATCH, max_steps=1_000_000,
+        bf16=True, logging_steps=1_000_000, save_strategy="no", report_to=["tensorboard"],
+        dataloader_num_workers=0, disable_tqdm=True,
+    )  # fmt: skip
+    Trainer(
+        model=OPTForCausalLM(config), args=arguments, train_dataset=Code(), callbacks=[Log(turns)]
+    ).train()
