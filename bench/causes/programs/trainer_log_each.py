@@ -5,6 +5,7 @@ default. The fix logs each 500th step, with `logging_nan_inf_filter=False`.
 """
 # causes: synchronization, idle
 import tempfile
+from importlib.util import find_spec
 
 import numpy as np
 import torch
@@ -19,7 +20,7 @@ from transformers import (
 )
 from turns import Turns
 
-BATCH, LENGTH, LAYERS, WIDTH, WORDS, TOKENS, RARELY = 40, 512, 8, 768, 16_384, 2_000_000, 500
+BATCH, LENGTH, LAYERS, WIDTH, WORDS, TOKENS, RARELY = 28, 512, 8, 768, 8192, 2_000_000, 500
 
 
 class Code(Dataset[dict[str, torch.Tensor]]):
@@ -64,8 +65,8 @@ def run(turns: Turns) -> None:
     )  # fmt: skip
     arguments = TrainingArguments(
         output_dir=tempfile.mkdtemp(), per_device_train_batch_size=BATCH, max_steps=1_000_000,
-        bf16=True, logging_steps=1_000_000, save_strategy="no", report_to=["tensorboard"],
-        dataloader_num_workers=0, disable_tqdm=True,
+        bf16=True, logging_steps=1_000_000, save_strategy="no", dataloader_num_workers=0,
+        disable_tqdm=True, report_to=["tensorboard"] if find_spec("tensorboard") else [],
     )  # fmt: skip
     Trainer(
         model=OPTForCausalLM(config), args=arguments, train_dataset=Code(), callbacks=[Log(turns)]
