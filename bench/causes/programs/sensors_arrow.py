@@ -14,8 +14,8 @@ from torch import nn
 from torch.utils.data import DataLoader, Dataset
 from turns import Turns
 
-BATCH, SENSORS, TIMES, ACTIVITIES, ROWS, DEPTH = 80, 6, 256, 18, 2000, 3
-WIDTHS = (256, 512, 768)
+BATCH, SENSORS, TIMES, ACTIVITIES, ROWS, DEPTH = 80, 6, 256, 18, 2000, 5
+WIDTHS = (320, 640, 1024)
 
 
 class Recordings(Dataset[tuple[torch.Tensor, int]]):

@@ -13,7 +13,7 @@ from torch import nn
 from transformers import CamembertConfig, CamembertForSequenceClassification
 from turns import Turns
 
-BATCH, LENGTH, WORDS, LAYERS, KINDS, STORED, LAST = 64, 192, 8000, 8, 6, 512, 4096
+BATCH, LENGTH, WORDS, LAYERS, KINDS, STORED, LAST = 64, 192, 8000, 8, 6, 512, 8192
 
 
 class HostScores:
