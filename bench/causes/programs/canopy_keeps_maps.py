@@ -62,7 +62,7 @@ class Canopy(lightning.LightningModule):
 
     def __init__(self, turns: Turns) -> None:
         super().__init__()
-        self.turns, self.model = turns, Network()
+        self.turns, self.model = turns, Network().to(memory_format=torch.channels_last)
         self.register_buffer("shares", torch.tensor(SHARES).view(1, -1, 1, 1))
         self.register_buffer("errors", torch.zeros(2, len(SHARES), dtype=torch.float64))
         # The last batches only: an epoch's would not fit.
@@ -105,10 +105,9 @@ class Canopy(lightning.LightningModule):
 def run(turns: Turns) -> None:
     use_gpu(turns)
     turns.step()
-    module = Canopy(turns).to(memory_format=torch.channels_last)
     loader = DataLoader(Photographs(), BATCH, num_workers=4, pin_memory=True)
     trainer = lightning.Trainer(
         max_epochs=1, accelerator="gpu", devices=1, logger=False, enable_checkpointing=False,
         enable_progress_bar=False, enable_model_summary=False,
     )  # fmt: skip
-    trainer.fit(module, loader)
+    trainer.fit(Canopy(turns), loader)

@@ -10,7 +10,7 @@ from torch import nn
 from torchvision.models import resnet34
 from turns import Turns
 
-GROUNDS, SIDE, POINTS, WIDTH, LAYERS, BASIS = 24, 192, 12_288, 1024, 7, 512
+GROUNDS, SIDE, POINTS, WIDTH, LAYERS, BASIS = 32, 192, 16_384, 1024, 7, 512
 
 
 class Trunk(nn.Sequential):

@@ -16,7 +16,7 @@ BATCH, LENGTH, WIDTH, LAYERS, WORDS, RELATIONS, LONGEST, STORED = 64, 160, 768, 
 def pool_one_by_one(hidden: torch.Tensor, starts: torch.Tensor, ends: torch.Tensor) -> torch.Tensor:
     """The mean of each span: (sentences, 2, width)."""
     rows = []
-    for row, start, end in zip(hidden, starts, ends):
+    for row, start, end in zip(hidden, starts, ends, strict=True):
         subject = row[start[0] : end[0]].mean(0)
         other = row[start[1] : end[1]].mean(0)
         rows.append(torch.stack([subject, other]))

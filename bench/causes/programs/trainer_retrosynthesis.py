@@ -18,7 +18,7 @@ from transformers import (
 )
 from turns import Turns
 
-BATCH, LENGTH, LAYERS, WIDTH, WORDS, REACTIONS = 128, 128, 4, 640, 320, 1536
+BATCH, LENGTH, LAYERS, WIDTH, WORDS, REACTIONS = 160, 128, 4, 640, 320, 1600
 PAD, END, UNKNOWN = 0, 1, 2
 # The pattern of the Molecular Transformer.
 ATOMS = re.compile(
@@ -26,8 +26,13 @@ ATOMS = re.compile(
     r"|\%[0-9]{2}|[0-9])"
 )
 PIECES = (
-    *"CNOSPFIcnos()=#-123456", "Br", "Cl", "[C@H]", "[C@@H]", "[nH]", "[O-]", "[N+]", "[Si]", "/", "\\",
+    "[CH3]", "[CH2]", "[CH]", "[C]", "[C@H]", "[C@@H]", "[NH2]", "[NH]", "[N]", "[N+]", "[OH]", "[O]",
+    "[O-]", "[S]", "[F]", "[Cl]", "[Br]", "[Si]", "[cH]", "[c]", "[n]", "[nH]", "[o]", "[s]",
 )  # fmt: skip
+BONDS = tuple("=#-/.")
+# The number that follows an atom from one side of a reaction to the other.
+MAP = re.compile(r"\[([^\]:]+):\d+\]")
+HYDROGENS = re.compile(r"^\[([BCNOPSFIbcnops]|Cl|Br)H?[1-4]?\]$")
 
 Texts = tuple[str, str]
 Rows = tuple[list[int], list[int]]
@@ -37,14 +42,21 @@ class Cutter:
     """Texts to numbers of atoms, bonds and rings."""
 
     def __init__(self) -> None:
-        self.numbers = {piece: number for number, piece in enumerate(PIECES, start=3)}
+        known = {self.name_atom(piece) for piece in PIECES} | set("()=#-/.123456789")
+        self.numbers = {piece: number for number, piece in enumerate(sorted(known), start=3)}
+
+    def name_atom(self, piece: str) -> str:
+        """An atom without brackets, if its hydrogens follow from its bonds."""
+        plain = HYDROGENS.match(piece) if piece[0] == "[" else None
+        return plain[1] if plain else piece
 
     def cut(self, smiles: str) -> list[int]:
+        smiles = MAP.sub(r"[\1]", smiles)
         pieces = ATOMS.findall(smiles)
         if "".join(pieces) != smiles:
             raise ValueError(smiles)
-        numbers = [self.numbers.get(piece, UNKNOWN) for piece in pieces[: LENGTH - 1]]
-        return [*numbers, END]
+        names = [self.name_atom(piece) for piece in pieces[: LENGTH - 1]]
+        return [*(self.numbers.get(name, UNKNOWN) for name in names), END]
 
 
 class Reactions(Dataset[Texts]):
@@ -55,7 +67,13 @@ class Reactions(Dataset[Texts]):
         self.texts = [(self.draw(random), self.draw(random)) for _ in range(REACTIONS)]
 
     def draw(self, random: Random) -> str:
-        return "".join(random.choices(PIECES, k=random.randint(LENGTH - 24, LENGTH + 8)))
+        """Atoms with their maps, and a bond or a branch before some of them."""
+        pieces = []
+        for number in range(random.randint(LENGTH // 2, LENGTH - 40)):
+            if random.random() < 0.3:
+                pieces.append(random.choice(BONDS))
+            pieces.append(random.choice(PIECES).replace("]", f":{number}]"))
+        return "".join(pieces)
 
     def __len__(self) -> int:
         return 10_000_000
