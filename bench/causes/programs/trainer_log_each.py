@@ -1,4 +1,4 @@
-"""Hugging Face Trainer on an OPT that goes on with program code; the cause is `logging_steps=1`, to TensorBoard.
+"""Hugging Face Trainer on a RoBERTa (norms first) that fills holes in programs; the cause is `logging_steps=1`, to TensorBoard.
 
 The loss and the gradients' norm are read in each step, and the loss is tested for NaN before, as by
 default. The fix logs each 500th step, with `logging_nan_inf_filter=False`.
@@ -12,8 +12,8 @@ import torch
 from parts import use_gpu
 from torch.utils.data import Dataset
 from transformers import (
-    OPTConfig,
-    OPTForCausalLM,
+    RobertaPreLayerNormConfig,
+    RobertaPreLayerNormForMaskedLM,
     Trainer,
     TrainerCallback,
     TrainingArguments,
@@ -21,21 +21,28 @@ from transformers import (
 from turns import Turns
 
 BATCH, LENGTH, LAYERS, WIDTH, WORDS, TOKENS, RARELY = 28, 512, 8, 768, 8192, 2_000_000, 500
+MASK, HIDDEN = 4, 0.15
 
 
 class Code(Dataset[dict[str, torch.Tensor]]):
-    """Windows of one long row of tokens."""
+    """Windows of one long row of tokens, some of them hidden."""
 
     def __init__(self) -> None:
-        self.tokens = np.random.default_rng(0).integers(4, WORDS, TOKENS).astype(np.uint16)
+        random = np.random.default_rng(0)
+        self.tokens = random.integers(5, WORDS, TOKENS).astype(np.uint16)
+        self.hidden = random.random(TOKENS) < HIDDEN
 
     def __len__(self) -> int:
         return 10_000_000
 
     def __getitem__(self, index: int) -> dict[str, torch.Tensor]:
         first = index * 331 % (TOKENS - LENGTH)
-        words = torch.from_numpy(self.tokens[first : first + LENGTH].astype(np.int64))
-        return {"input_ids": words, "labels": words}
+        window = slice(first, first + LENGTH)
+        words = torch.from_numpy(self.tokens[window].astype(np.int64))
+        hidden = torch.from_numpy(self.hidden[window])
+        return {
+            "input_ids": words.masked_fill(hidden, MASK), "labels": words.masked_fill(~hidden, -100)
+        }  # fmt: skip
 
 
 class Log(TrainerCallback):
@@ -58,10 +65,9 @@ class Log(TrainerCallback):
 
 def run(turns: Turns) -> None:
     use_gpu(turns)
-    config = OPTConfig(
-        vocab_size=WORDS, hidden_size=WIDTH, word_embed_proj_dim=WIDTH, num_hidden_layers=LAYERS,
-        num_attention_heads=12, ffn_dim=4 * WIDTH, max_position_embeddings=LENGTH, dropout=0.0,
-        use_cache=False,
+    config = RobertaPreLayerNormConfig(
+        vocab_size=WORDS, hidden_size=WIDTH, num_hidden_layers=LAYERS, num_attention_heads=12,
+        intermediate_size=4 * WIDTH, max_position_embeddings=LENGTH + 2, type_vocab_size=1,
     )  # fmt: skip
     arguments = TrainingArguments(
         output_dir=tempfile.mkdtemp(), per_device_train_batch_size=BATCH, max_steps=1_000_000,
@@ -69,5 +75,6 @@ def run(turns: Turns) -> None:
         disable_tqdm=True, report_to=["tensorboard"] if find_spec("tensorboard") else [],
     )  # fmt: skip
     Trainer(
-        model=OPTForCausalLM(config), args=arguments, train_dataset=Code(), callbacks=[Log(turns)]
-    ).train()
+        model=RobertaPreLayerNormForMaskedLM(config), args=arguments, train_dataset=Code(),
+        callbacks=[Log(turns)],
+    ).train()  # fmt: skip
