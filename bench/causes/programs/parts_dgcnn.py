@@ -10,7 +10,7 @@ from torch import nn
 from torch.utils.data import DataLoader, Dataset
 from turns import Turns
 
-BATCH, RAW, POINTS, NEAR, PARTS, STORED, WORKERS = 32, 16_000, 1024, 20, 50, 48, 4
+BATCH, RAW, POINTS, NEAR, PARTS, STORED, WORKERS = 32, 12_000, 1024, 20, 50, 48, 4
 WIDTHS = (64, 64, 128, 256)
 
 

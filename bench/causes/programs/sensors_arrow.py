@@ -14,7 +14,7 @@ from torch import nn
 from torch.utils.data import DataLoader, Dataset
 from turns import Turns
 
-BATCH, SENSORS, TIMES, ACTIVITIES, ROWS, DEPTH = 80, 6, 256, 18, 2000, 5
+BATCH, SENSORS, TIMES, ACTIVITIES, ROWS, DEPTH = 64, 9, 768, 18, 1000, 5
 WIDTHS = (320, 640, 1024)
 
 
@@ -63,8 +63,8 @@ class Residual(nn.Module):
 
 
 def make_network() -> nn.Sequential:
-    layers: list[nn.Module] = []
-    before = SENSORS
+    before = WIDTHS[0] // 2
+    layers: list[nn.Module] = [nn.Conv1d(SENSORS, before, 15, stride=3, padding=7), nn.ReLU()]
     for width in WIDTHS:
         for inputs in (before, *[width] * (DEPTH - 1)):
             layers.append(Residual(inputs, width))
