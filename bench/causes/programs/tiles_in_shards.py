@@ -1,6 +1,6 @@
-"""Satellite tiles turned to patch vectors by a ViT (timm); the cause writes a shard of vectors in each eighth step, and waits.
+"""Satellite tiles turned to patch vectors by a ViT (timm); the cause writes each eighth batch to a file, and waits.
 
-The fix leaves the writing to a thread.
+It writes the vectors of eight batches at once, as a shard. The fix leaves that to a thread.
 """
 # causes: idle
 import tempfile
