@@ -1,7 +1,6 @@
 """Accounts scored for fraud by their neighbours in a graph; the cause compares each score with a limit by itself.
 
-The scores are on the GPU, so `if score > LIMIT` waits for it. The fix brings them all to the host
-first.
+The scores are on the GPU, so `if score > LIMIT` waits for it. The fix makes a list of them first.
 """
 # causes: synchronization, tiny_kernels, host_bound
 import torch
@@ -56,7 +55,9 @@ class FraudModel(nn.Module):
         return torch.sigmoid(logits.squeeze(-1).float())
 
 
-def find_alerts(scores: torch.Tensor, accounts: list[int]) -> list[tuple[int, float]]:
+def find_alerts(
+    scores: torch.Tensor | list[float], accounts: list[int]
+) -> list[tuple[int, float]]:
     alerts = []
     for account, score in zip(accounts, scores, strict=True):
         if score > LIMIT:
@@ -76,5 +77,5 @@ def run(turns: Turns) -> None:
         batch = queue[step % len(queue)]
         step += 1
         scores = model(features, edges, batch.to(DEVICE))
-        found = find_alerts(scores if turns.planted else scores.cpu(), batch.tolist())
+        found = find_alerts(scores if turns.planted else scores.tolist(), batch.tolist())
         alerts += len(found)

@@ -9,8 +9,7 @@ from parts import DEVICE, use_gpu
 from torch import nn
 from turns import Turns
 
-CLIPS, SAMPLES, WINDOW, HOP = 6, 65_536, 510, 256
-BANDS = WINDOW // 2 + 1
+CLIPS, SAMPLES, WINDOW, HOP = 6, 65_536, 512, 256
 WIDTH, HEADS, LAYERS = 128, 4, 4
 STORED_BATCHES = 4
 
