@@ -11,7 +11,7 @@ from torch import nn
 from turns import Turns
 
 REQUESTS, CANDIDATES, CONTENT = 56, 1024, 1280
-WIDTH, HEADS, LAYERS, SHOWN = 512, 8, 6, 20
+WIDTH, HEADS, LAYERS, SHOWN = 512, 8, 10, 20
 STORED = 3
 
 

@@ -3,6 +3,8 @@
 The fix replays the update as a CUDA graph.
 """
 # causes: host_bound, tiny_kernels
+import copy
+
 import torch
 import torch.nn.functional as F
 from parts import DEVICE, run_eager_or_graph, use_gpu
@@ -43,12 +45,13 @@ class WorldModel(nn.Module):
 
 
 class Agent:
-    """Actor, critic and their optimizer."""
+    """Actor, critic, a critic that stays behind, and the optimizer."""
 
     def __init__(self) -> None:
         self.world = WorldModel().to(DEVICE).requires_grad_(False)
         self.actor = make_mlp(MEMORY + STOCHASTIC, ACTIONS).to(DEVICE)
         self.critic = make_mlp(MEMORY + STOCHASTIC, 1).to(DEVICE)
+        self.old_critic = copy.deepcopy(self.critic).requires_grad_(False)
         weights = [*self.actor.parameters(), *self.critic.parameters()]
         self.optimizer = torch.optim.Adam(weights, lr=3e-5, capturable=True)
         self.memories = torch.randn(STARTS, MEMORY, device=DEVICE).tanh()
@@ -56,7 +59,7 @@ class Agent:
         self.states = F.one_hot(chosen, CHOICES).float().flatten(1)
 
     def roll_out(self) -> tuple[torch.Tensor, ...]:
-        """Rewards, chances to go on, values and entropies of imagined times."""
+        """Rewards, chances to go on, values by both critics, and entropies of imagined times."""
         memory, state = self.memories, self.states
         seen = []
         for _ in range(HORIZON):
@@ -68,11 +71,12 @@ class Agent:
             ahead = torch.cat([memory, state], dim=-1)
             going = DISCOUNT * torch.sigmoid(self.world.goes_on(ahead))
             entropy = -(logs.exp() * logs).sum(-1, keepdim=True)
-            seen.append((self.world.reward(ahead), going, self.critic(ahead), entropy))
+            values = self.old_critic(ahead), self.critic(ahead.detach())
+            seen.append((self.world.reward(ahead), going, *values, entropy))
         return tuple(torch.stack(values) for values in zip(*seen, strict=True))
 
     def update(self) -> None:
-        rewards, going, values, entropies = self.roll_out()
+        rewards, going, values, guesses, entropies = self.roll_out()
         future = values[-1]
         returns = []
         for time in reversed(range(HORIZON)):
@@ -81,7 +85,7 @@ class Agent:
             returns.append(future)
         targets = torch.stack(returns[::-1])
         actor_loss = -(targets.mean() + ENTROPY * entropies.mean())
-        critic_loss = F.mse_loss(values[:-1], targets[1:].detach())
+        critic_loss = F.mse_loss(guesses[:-1], targets[1:].detach())
         self.optimizer.zero_grad(set_to_none=True)
         (actor_loss + critic_loss).backward()
         self.optimizer.step()
