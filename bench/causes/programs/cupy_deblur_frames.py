@@ -35,7 +35,7 @@ def convolve(images: cp.ndarray, blur: cp.ndarray) -> cp.ndarray:
 
 def deblur(frames: cp.ndarray, blur: cp.ndarray) -> cp.ndarray:
     seen = frames.astype(cp.float32) + 1
-    sharp = cp.full_like(seen, seen.mean())
+    sharp = cp.ones_like(seen) * seen.mean()
     for _ in range(ROUNDS):
         ratio = seen / cp.maximum(convolve(sharp, blur), 1e-3)
         sharp = sharp * convolve(ratio, blur.conj())

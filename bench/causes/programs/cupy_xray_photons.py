@@ -7,7 +7,7 @@ import cupy as cp
 import numpy as np
 from turns import Turns
 
-SIDE, DETECTOR, PHOTONS, SAMPLES, VIEWS = 160, 1024, 2_097_152, 1200, 90
+SIDE, DETECTOR, PHOTONS, SAMPLES, VIEWS = 160, 1024, 2_097_152, 3600, 90
 
 follow = cp.RawKernel(
     r"""
@@ -27,7 +27,7 @@ extern "C" __global__ void follow(
   for (int i = 0; i < 4; ++i) draw(&state);
   const float u = draw(&state) - 0.5f, v = draw(&state) - 0.5f;
   const float c = cosf(angle), s = sinf(angle);
-  const float far = 2.0f * SIDE, span = 1.6f * SIDE;
+  const float far = 1.0f * SIDE, span = 1.6f * SIDE;
   float x = SIDE / 2 - far * c, y = SIDE / 2 - far * s, z = SIDE / 2;
   const float dx = (2 * far * c - span * u * s) / SAMPLES;
   const float dy = (2 * far * s + span * u * c) / SAMPLES;
