@@ -10,7 +10,7 @@ from parts import DEVICE, use_gpu
 from torch import nn
 from turns import Turns
 
-SEGMENTS, FRAMES, BANDS = 1200, 160, 80
+SEGMENTS, FRAMES, BANDS = 1000, 160, 80
 CHANNELS, VOICE = 1024, 192
 SPEAKERS, KEPT_PERCENT, ROUNDS = 8, 90, 6
 MEETINGS = 3
