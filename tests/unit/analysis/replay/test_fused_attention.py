@@ -23,6 +23,10 @@ WARP = "void <unnamed>::softmax_warp_forward<float, float, float, (int)11, (bool
 PRODUCT = ("nvjet_sm90_tst_256x128_64x4_1x2_h_bz_coopA_NNT", 150)
 OTHER = ("nvjet_sm90_tst_256x128_64x4_1x2_h_bz_coopA_bias_TNT", 80)
 SCALAR = ("sm80_xmma_gemm_f32f32_f32f32_f32_tn_n_ffma_kernel__5x_cublas", 1000)
+UNALIGNED = (
+    "void cutlass::Kernel2<cutlass_75_tensorop_bf16_s1688gemm_bf16_64x64_tn_align1>(T1::Params)",
+    400,
+)
 VECTOR = (
     "std::enable_if<T7, void>::type internal::gemvx::kernel<int, int, __nv_bfloat16, float, "
     "cublasGemvParamsEx<int, cublasGemvTensorStridedBatched<__nv_bfloat16>, float>>(T13)",
@@ -139,8 +143,9 @@ def test_a_chain_is_on_one_stream() -> None:
         (PASSES_BACK, 1_340, 740, 500),
         ((NORM, SCALAR, SOFTMAX, SCALAR, NORM), 2_060, 1_260, 660),
         (ONE_WORD, 2_190, 440, 315),
+        ((UNALIGNED, NORM, UNALIGNED, SOFTMAX, UNALIGNED, NORM), 720, 580, 520),
     ],
-    ids=["forward", "backward", "without tensor cores", "a word alone"],
+    ids=["forward", "backward", "without tensor cores", "a word alone", "an odd number of words"],
 )
 def test_a_fused_kernel_leaves_a_part_of_the_products(
     kernels: Kernels, least_us: float, left_us: float, most_us: float
