@@ -77,10 +77,16 @@ def init(options: InitOptions) -> None:
     path = choose_file(user=options.user, output=options.output)
     with explain_failure(path):
         path.parent.mkdir(parents=True, exist_ok=True)
-        if path.is_symlink() or path.exists():
+        try:
+            path.open("x").close()
+        except FileExistsError:
             hint = "Edit it, or name another with --output FILE or --user"
-            raise SettingsError(f"{path} is there already", hint)
-        write_atomically(path, render_template())
+            raise SettingsError(f"{path} is there already", hint) from None
+        try:
+            write_atomically(path, render_template())
+        except BaseException:  # a full disk leaves no empty file
+            path.unlink(missing_ok=True)
+            raise
     print(f"{path} is written; `{program_name()} config` shows what is in force")
 
 
