@@ -1,5 +1,6 @@
 """The causes of lost time that a plan tries to remove."""
 
+from collections.abc import Callable
 from dataclasses import replace
 
 from gpu_profile.analysis.replay.changes import Change, combine
@@ -59,23 +60,18 @@ EARLY_COPIES = Change("copies in the kernels' stream", copy_early, ("exposed_cop
 ALLOCATIONS = Change("memory allocations", remove_allocations(), ("allocation",))
 
 
-def _describe_waits(graph: RunGraph) -> str:
-    lines = describe_waits(graph), describe_statistics_calls(graph)
-    return "; ".join(filter(None, lines))
+def _join_evidence(*describe: Callable[[RunGraph], str]) -> Callable[[RunGraph], str]:
+    """What all of these say of a run, but those that say nothing of it."""
+    return lambda graph: "; ".join(filter(None, (each(graph) for each in describe)))
 
 
 WAITS = Change(
     "waits for the GPU",
     combine((keep_own_statistics, remove_waits())),
     ("synchronization",),
-    describe=_describe_waits,
+    describe=_join_evidence(describe_waits, describe_statistics_calls),
 )
 """SyncBatchNorm's forward pass reads what its ranks sent: without one there is no other."""
-
-
-def _describe_pauses(graph: RunGraph) -> str:
-    lines = describe_pauses(graph), describe_made_copies(graph)
-    return "; ".join(line for line in lines if line)
 
 
 def _pin_made_copies(graph: RunGraph, weights: Weights) -> Weights:
@@ -87,7 +83,7 @@ PAUSES = Change(
     "host pauses",
     combine((remove_host_work, drop_made_copies)),
     ("idle", "compile", "cpu_straggler"),
-    describe=_describe_pauses,
+    describe=_join_evidence(describe_pauses, describe_made_copies),
     other_fix=("work that stays on the host, but fills pinned memory,", _pin_made_copies),
 )
 LONE_PAUSES = Change(

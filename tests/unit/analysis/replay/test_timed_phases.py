@@ -22,7 +22,7 @@ PLACES = ("forward", "backward", "optimizer AdamW group 1")
 def make_phases(
     pause_us: int = 0, wait_us: int = 0, kernel_us: int = 5, places: tuple[str, ...] = PLACES
 ) -> RankGraph:
-    """Each step has a launch of 10 us in each place, after 30 us of host work, and a kernel behind
+    """Each step has a launch of 10 us in each place, after 30 us of host work, and a kernel after
     it. In the forward the host also pauses before it, and waits after it, in a call of that time.
     """
     calls, ops, place, now, free = list[Call](), list[Op](), list[int](), 0, 0

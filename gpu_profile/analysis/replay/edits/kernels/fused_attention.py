@@ -47,9 +47,9 @@ _LEAST = _Reach(1.3, 2.0, 1.0, copies=0.5)
 _ESTIMATE = _Reach(0.6, 1.0, 0.25, copies=0.0)
 _MOST = _Reach(0.3, 0.6, 0.125, copies=0.0)
 UNALIGNED = 0.25
-"""Of these parts, for 16-bit products that read one number at a time: rows of an odd number of
-words, as of images with one word for the class. Of 1,025 words (heads of 64, bf16, H200) such
-products took 22.4 ms, and the fused kernel 4.5; with aligned rows it takes some 80 % of them."""
+"""Of these parts, what is left of 16-bit products that read one number at a time, as rows of an odd
+number of words make them: of 1,025 words (an image and one for its class; heads of 64, bf16, H200)
+the products took 22.4 ms, and the fused kernel 4.5, a fifth."""
 _UNALIGNED_NAME = re.compile(r"gemm_b?f16_.*_align1\b")
 """CUTLASS' name of such a kernel; in fp32 one number at a time is usual."""
 
