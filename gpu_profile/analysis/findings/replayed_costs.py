@@ -104,7 +104,7 @@ class _Gains:
         if gain >= self._least_ms:
             finding = self._tell_more(self._tell_replayed(finding, replayed, gain), change)
             bounds = self._predict_range(finding, change, gain)
-            finding = self._tell_other_fix(finding, change)
+            finding = self._tell_other_fix(self._tell_parts(finding, change), change)
             return replace(finding, replayed_ms=gain, range_ms=bounds)
         place = _find_place(finding, self._plan)
         return self._tell_later_gain(finding, gain, place) if 0 < place < MANY else None
@@ -113,6 +113,15 @@ class _Gains:
         """The finding with a line of what else its change takes away."""
         line = change.describe(self._replay.graph) if change.describe else ""
         return replace(finding, evidence=(*finding.evidence, line)) if line else finding
+
+    def _tell_parts(self, finding: Finding, change: Change) -> Finding:
+        """The finding with what parts of its change gain, if each is worth it."""
+        gains = [(text, self._predict(apply)) for text, apply in change.parts]
+        if not gains or min(gain for _, gain in gains) < self._least_ms:
+            return finding
+        parts = " and ".join(f"{text} gain {gain:.2f} ms a step" for text, gain in gains)
+        line = f"each alone, {parts}"
+        return replace(finding, evidence=(*finding.evidence, line))
 
     def _tell_other_fix(self, finding: Finding, change: Change) -> Finding:
         """The finding with what another fix gains, if that is worth it."""

@@ -57,11 +57,13 @@ class Change:
     """The change at its least and at its most, where `apply` estimates how much it changes."""
     other_fix: tuple[str, Apply] | None = None
     """Another fix, a noun, and what it changes, where no recording tells which one is possible."""
+    parts: tuple[tuple[str, Apply], ...] = ()
+    """Parts that a program can change by themselves: a noun, and what each takes away."""
 
     def __getstate__(self) -> dict[str, object]:
         """Pickle what is told of the change: its functions are closures."""
         others = dict.fromkeys(("core", "list_earlier", "describe", "bounds", "other_fix"))
-        return {**self.__dict__, "apply": _refuse, **others}
+        return {**self.__dict__, "apply": _refuse, **others, "parts": ()}
 
 
 def _refuse(_graph: RunGraph, _weights: Weights) -> Weights:

@@ -98,8 +98,11 @@ class LaunchRows:
         begins = begins[rows >= MAIN_PART * most]
         edges[begins] += 1
         edges[begins + LEAST_ROW] -= 1
-        kept = ~is_single | (np.cumsum(edges)[:-1] > 0)
-        return LaunchRows(self.calls[kept], self.part[kept])
+        return self.keep(~is_single | (np.cumsum(edges)[:-1] > 0))
+
+    def keep(self, chosen: Flags) -> "LaunchRows":
+        """The rows with the chosen calls only."""
+        return LaunchRows(self.calls[chosen], self.part[chosen])
 
     def _count_sequences(self, graph: RunGraph, chosen: Flags) -> tuple[IntArray, IntArray]:
         """Where sequences of LEAST_ROW kernels in one part begin, and in how many parts each of

@@ -4,6 +4,7 @@ import numpy as np
 
 from gpu_profile.analysis.arrays.memo import once_each
 from gpu_profile.analysis.arrays.types import Flags, IntArray
+from gpu_profile.analysis.modules.marks import OPTIMIZER
 from gpu_profile.analysis.replay.changes import Apply, Change, free_calls, shorten
 from gpu_profile.analysis.replay.edits.loops.copy_loops import (
     describe_copy_loops,
@@ -34,18 +35,26 @@ def join_tiny_kernels() -> Change:
         is_bound=True,
         describe=_describe_rows,
         bounds=(_join_rows(is_batched=False), batched),
+        parts=(
+            ("loops in the optimizer", _join_rows(is_batched=True, of_optimizer=True)),
+            ("loops elsewhere", _join_rows(is_batched=True, of_optimizer=False)),
+        ),
     )
 
 
-def _join_rows(is_batched: bool) -> Apply:
+def _join_rows(is_batched: bool, of_optimizer: bool | None = None) -> Apply:
     """Small kernels and fills of memory in a row: their launches take no time, and the first of a
     row alone takes EMPTY_NS to begin and end. Batched, the others take their part of the GPU, and
     a loop of passes keeps one launch of each kernel. A loop that copies in each pass has one left.
+    `of_optimizer`: only the rows in the optimizer, or only the others; None for all.
     """
 
     def apply(graph: RunGraph, weights: Weights) -> Weights:
-        weights = run_copy_loops_once(graph, weights, is_batched)
+        if not of_optimizer:
+            weights = run_copy_loops_once(graph, weights, is_batched)
         tiny, rows = _find_rows(graph, is_batched)
+        if of_optimizer is not None:
+            rows = rows.keep(_mark_optimizer(graph)[rows.calls] == of_optimizer)
         gone = ~rows.mark_batches(graph) if is_batched else np.ones(len(rows.calls), bool)
         joined = _list_launched(graph, tiny, rows.calls[rows.mark_later() & gone])
         share = measure_shares(graph)[joined] if is_batched else 1.0
@@ -62,6 +71,12 @@ def _find_rows(graph: RunGraph, is_batched: bool = True) -> tuple[Flags, LaunchR
     in_loop = np.isin(graph.ops.call, find_copy_loops(graph).rows.calls)
     tiny = mark_tiny(graph, is_batched) & ~in_loop
     return tiny, find_launch_rows(graph, tiny).keep_main_loop(graph)
+
+
+def _mark_optimizer(graph: RunGraph) -> Flags:
+    """A mask of the calls in the range of an optimizer."""
+    is_optimizer = np.array([place.split(" ")[0] == OPTIMIZER for place in graph.places], np.bool_)
+    return np.asarray(is_optimizer[graph.calls.place], np.bool_)
 
 
 @once_each
