@@ -131,7 +131,8 @@ class _Gains:
         gain = self._predict(apply)
         if gain < self._least_ms:
             return finding
-        evidence = (*finding.evidence, f"{fix} gains {gain:.2f} ms a step")
+        comma = "," if "," in fix else ""
+        evidence = (*finding.evidence, f"{fix}{comma} gains {gain:.2f} ms a step")
         return replace(finding, evidence=evidence, other_fix=(fix, gain))
 
     def find_turn(self, finding: Finding) -> int:

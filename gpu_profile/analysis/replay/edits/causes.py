@@ -84,7 +84,7 @@ PAUSES = Change(
     combine((remove_host_work, drop_made_copies)),
     ("idle", "compile", "cpu_straggler"),
     describe=_join_evidence(describe_pauses, describe_made_copies),
-    other_fix=("work that stays on the host, but fills pinned memory,", _pin_made_copies),
+    other_fix=("work that stays on the host, but fills pinned memory", _pin_made_copies),
 )
 LONE_PAUSES = Change(
     "host pauses alone", remove_told_pauses, PAUSES.kinds, describe=describe_left_pauses
@@ -92,7 +92,7 @@ LONE_PAUSES = Change(
 """Without copies: what loads data, compiles or is late works on nothing that came from the GPU."""
 TINY_LAUNCHES = replace(
     join_tiny_kernels(),
-    other_fix=("a CUDA graph of all launches, also where passes need each other,", free_launches()),
+    other_fix=("a CUDA graph of all launches, also where passes need each other", free_launches()),
 )
 SMALL_GRIDS = spread_small_grids()
 

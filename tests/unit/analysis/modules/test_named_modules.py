@@ -227,7 +227,8 @@ def test_the_module_with_most_tiny_kernels_is_named(tmp_path: Path) -> None:
     assert tiny.other_fix is not None
     fix, gain = tiny.other_fix
     assert tiny.as_json()["other_fix"] == {"fix": fix, "ms_per_step": round(gain, 3)}
-    assert f"{fix} gains {gain:.2f} ms a step" in tiny.evidence
+    assert not fix.endswith(",")
+    assert f"{fix}, gains {gain:.2f} ms a step" in tiny.evidence
 
 
 @pytest.mark.parametrize(("in_row", "is_found"), [(9, True), (4, False)])
