@@ -14,6 +14,7 @@ from gpu_profile.analysis.multi_report.survey import run_of, survey_report
 from gpu_profile.analysis.multi_report.work import Notify, ReportSource
 from gpu_profile.analysis.replay.collect import collect_replay, join_parts
 from gpu_profile.analysis.replay.run_replay import Replay
+from gpu_profile.analysis.replay.shadow.plain_step import PlainStep
 from gpu_profile.analysis.store.database import Database
 from gpu_profile.analysis.tables.analysis import Analysis
 
@@ -26,7 +27,7 @@ def diagnose_reports(*databases: Database, control_ms: float = 0.0) -> Diagnosis
     scopes = run.join([str(database.path) for database in databases])
     pairs = zip(databases, scopes, strict=True)
     parts = [collect_report_facts(database, scope) for database, scope in pairs]
-    return judge_run(parts, run.alignment.residual_ns or 0, control_ms)
+    return judge_run(parts, run.alignment.residual_ns or 0, PlainStep(control_ms))
 
 
 def analyse_reports(

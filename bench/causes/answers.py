@@ -18,8 +18,8 @@ from gpu_profile.analysis.findings.diagnose import judge_run
 from gpu_profile.analysis.findings.finding import Finding
 from gpu_profile.analysis.findings.table import RULES
 from gpu_profile.analysis.replay.plan.plan import Plan
-from gpu_profile.analysis.replay.shadow.timed_phases import UNKNOWN
-from gpu_profile.runs.baseline import PlainStep, find_plain_step_of
+from gpu_profile.analysis.replay.shadow.plain_step import NO_STEP, UNKNOWN, PlainStep
+from gpu_profile.runs.baseline import find_plain_step_of
 from gpu_profile.runs.step_times import find_times_file, read_times
 
 
@@ -32,7 +32,7 @@ def make_row(folder: Path, *, has_factor: bool = True) -> str:
     plain = find_plain_step_of(run)
     plain = plain if has_factor else plain._replace(phases=UNKNOWN)
     facts, error_ns = read_ranks(sorted(run.glob("*.sqlite")))
-    diagnosis = judge_run(facts, error_ns, *plain)
+    diagnosis = judge_run(facts, error_ns, plain)
     first = diagnosis.findings[0] if diagnosis.findings else None
     told = _find_told_step(diagnosis.plan, first)
     parts = max(1, round(step / told)) if told else 1
@@ -73,7 +73,7 @@ def _list_blocks(folder: Path, kind: str) -> list[float]:
 
 def _describe_control(run: Path, plain: PlainStep) -> str:
     file = find_times_file(run)
-    times = read_times(file) if file and plain != PlainStep() else None
+    times = read_times(file) if file and plain != NO_STEP else None
     control = times.find_control() if times else None
     return f"{control.ms:.2f} a {times.unit}" if times and control else "none"
 

@@ -27,6 +27,7 @@ from gpu_profile.analysis.multi_report.work import ReportSource
 from gpu_profile.analysis.replay.changes import combine
 from gpu_profile.analysis.replay.run_replay import Replay
 from gpu_profile.analysis.replay.shadow.find_shadow import find_shadow
+from gpu_profile.analysis.replay.shadow.plain_step import PlainStep
 from gpu_profile.analysis.tables.analysis import Analysis
 from gpu_profile.runs.reports.open_reports import open_reports
 from gpu_profile.table import Table
@@ -81,7 +82,7 @@ def score(folder: Path, *, has_control: bool = True) -> Score:
     facts, error_ns = read_ranks(sorted(folder.glob("planted.*sqlite*")))
     parts = _count_parts(facts)
     control_ms = step / parts if has_control else 0.0
-    diagnosis = judge_run(facts, error_ns, control_ms)
+    diagnosis = judge_run(facts, error_ns, PlainStep(control_ms))
     gain = step - statistics.median(fixed)
     kinds = tuple(dict.fromkeys(finding.kind for finding in diagnosis.findings))
     replay = replay_parts(facts, error_ns)
@@ -95,7 +96,7 @@ def describe_fixed(folder: Path, *, has_control: bool = True) -> str:
     step = statistics.median(json.loads((folder / "turns.json").read_text())["fixed"])
     facts, error_ns = read_ranks(sorted(folder.glob("fixed.*sqlite*")))
     parts = _count_parts(facts)
-    findings = judge_run(facts, error_ns, step / parts if has_control else 0.0).findings
+    findings = judge_run(facts, error_ns, PlainStep(step / parts if has_control else 0.0)).findings
     costs = ", ".join(f"{each.kind} {each.cost_ms * parts:.2f}" for each in findings)
     return f"| {folder.name} | {step:.2f} | {costs or 'nothing'} |"
 

@@ -28,6 +28,7 @@ from gpu_profile.analysis.findings.diagnose import judge_run  # noqa: E402
 from gpu_profile.analysis.findings.diagnosed_report import collect_report_facts  # noqa: E402
 from gpu_profile.analysis.findings.diagnosis import Diagnosis  # noqa: E402
 from gpu_profile.analysis.multi_report.clocks import read_session_start  # noqa: E402
+from gpu_profile.analysis.replay.shadow.plain_step import PlainStep  # noqa: E402
 from gpu_profile.analysis.store.files.open_report import open_report  # noqa: E402
 from gpu_profile.analysis.tables.analysis import Scope  # noqa: E402
 
@@ -99,7 +100,7 @@ def judge_turn(report: Path, turn: Turn | None) -> str:
     alone, name = judge_run([facts]), report.name.split(".")[0]
     if turn is None:
         return f"| {name} | | {_list_costs(alone)} | | |"
-    known = judge_run([facts], control_ms=turn.step)
+    known = judge_run([facts], control=PlainStep(turn.step))
     right = "/".join("yes" if _is_right(name, turn, told) else "no" for told in (alone, known))
     return f"| {name} | {turn.to_text()} | {_list_costs(alone)} | {_list_costs(known)} | {right} |"
 

@@ -68,7 +68,7 @@ class Run:
         parts = [answer[0] for answer in self.reading.of([FINDINGS])]
         directory = Path(self.places[0]).parent
         error_ns = self.reading.run.alignment.residual_ns or 0
-        diagnosis = judge_run(parts, error_ns, *find_plain_step_of(directory))
+        diagnosis = judge_run(parts, error_ns, find_plain_step_of(directory))
         cost = describe_cost_of(directory)
         return RunFindings.of(diagnosis.with_cost(cost))
 

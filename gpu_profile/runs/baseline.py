@@ -4,9 +4,9 @@ import json
 import statistics
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple
 
 from gpu_profile import files
+from gpu_profile.analysis.replay.shadow.plain_step import NO_STEP, PlainStep
 from gpu_profile.errors import SettingsError
 from gpu_profile.printable import name_program
 from gpu_profile.runs.record import OUTPUT_FILE, ReportSummary, RunRecord, load_run
@@ -24,22 +24,6 @@ _AROUND = 2  # steps that are recorded before a slow one
 CALLBACK_NS = 1_800
 """After the end of a recording each call of CUDA still passes nsys: 1.7 to 1.9 us of each, in a
 loop of 567 calls on the host of an H200 (docs/accuracy.md)."""
-
-
-class PlainStep(NamedTuple):
-    """A step (ms) that was not recorded, 0 where none is known. `callback_ns`: what nsys still
-    takes of each call of CUDA in it. `ratio`: of its time to that of the recorded step, where
-    forwards tell that alone; else 0. `phases`: such ratios of the host's time in the forward and in
-    the optimizer, 0 where unknown.
-    """
-
-    ms: float = 0.0
-    callback_ns: int = 0
-    ratio: float = 0.0
-    phases: tuple[float, float] = (0.0, 0.0)
-
-    def find_ms(self, recorded_ms: float) -> float:
-        return self.ms or self.ratio * recorded_ms
 
 
 def step_times_ms(output: Iterable[str]) -> list[float]:
@@ -127,7 +111,7 @@ def find_plain_step(run: RunRecord) -> PlainStep:
         return PlainStep(baseline_ms)
     chosen = _choose_control(run)
     if chosen is None:
-        return PlainStep()
+        return NO_STEP
     return PlainStep(chosen.control["ms"], CALLBACK_NS, phases=_find_phases(chosen))
 
 
@@ -136,7 +120,7 @@ def _find_ratio(run: RunRecord) -> PlainStep:
         return PlainStep(ratio=run.baseline["step_ms"] / run.baseline["profiled_step_ms"])
     chosen = _choose_control(run)
     if not chosen or not chosen.control["recorded_ms"]:
-        return PlainStep()
+        return NO_STEP
     ratio = chosen.control["ms"] / chosen.control["recorded_ms"]
     return PlainStep(callback_ns=CALLBACK_NS, ratio=ratio, phases=_find_phases(chosen))
 
@@ -205,4 +189,4 @@ def find_plain_step_of(directory: Path) -> PlainStep:
     try:
         return find_plain_step(load_run(directory))
     except SettingsError:
-        return PlainStep()
+        return NO_STEP

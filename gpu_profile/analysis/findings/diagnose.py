@@ -44,8 +44,8 @@ from gpu_profile.analysis.replay.plan.make_plan import make_gpu_change, make_pla
 from gpu_profile.analysis.replay.plan.plan import Plan
 from gpu_profile.analysis.replay.run_replay import Replay
 from gpu_profile.analysis.replay.shadow.find_shadow import find_shadow
+from gpu_profile.analysis.replay.shadow.plain_step import NO_STEP, PlainStep
 from gpu_profile.analysis.replay.shadow.shadow import Shadow
-from gpu_profile.analysis.replay.shadow.timed_phases import UNKNOWN, Ratios
 from gpu_profile.analysis.tables.analysis import Analysis
 from gpu_profile.printable import name_program
 from gpu_profile.redact import CommandLine
@@ -57,22 +57,18 @@ ViewT = TypeVar("ViewT", bound=RankView)
 def judge_run(
     parts: Sequence[DiagnosedReport],
     clock_error_ns: int = 0,
-    control_ms: float = 0.0,
-    callback_ns: int = 0,
-    control_ratio: float = 0.0,
-    phase_ratios: Ratios = UNKNOWN,
+    control: PlainStep = NO_STEP,
     replay: Replay | str | None = None,
 ) -> Diagnosis:
     """Judge all ranks together. `clock_error_ns`: the residual error of the reports' clocks.
-    `control_ms`: the step without the recording, 0 where it is not known, or `control_ratio` times
-    the recorded one; the profiler takes `callback_ns` of each call in it. `phase_ratios`: those of
-    its phases. `replay`: of these, by replay_parts(), if the caller has it.
+    `control`: the step without the recording. `replay`: of these, by replay_parts(), if the caller
+    has it.
     """
     by_kind = _view_ranks(parts, clock_error_ns)
     views: Sequence[RankView] = next(iter(by_kind.values()))
     judged = _judge_rules(parts, by_kind)
     replay = replay_parts(parts, clock_error_ns) if replay is None else replay
-    control_ms = control_ms or _take_part(replay, control_ratio)
+    control_ms = control.ms if isinstance(replay, str) else control.find_ms(replay.step_ms)
     findings = _choose_findings(judged, by_kind, replay, control_ms)
     notes = list(chain.from_iterable(judgement.unjudged for judgement in judged))
     if views and not any(view.has_steps for view in views):
@@ -80,8 +76,8 @@ def judge_run(
     facts_of_run = _describe_run(parts, views)
     notes += [f"single steps: {reason}" for reason in facts_of_run.no_steps]
     pauses = _measure_pauses(views, replay, control_ms)
-    usual_ms = control_ms if control_ratio else leave_out_rare(replay, control_ms, pauses)
-    shadow = _subtract_profiler(replay, usual_ms, callback_ns, phase_ratios)
+    usual_ms = control_ms if control.ratio else leave_out_rare(replay, control_ms, pauses)
+    shadow = _subtract_profiler(replay, control._replace(ms=usual_ms))
     pauses = lengthen_rare(pauses, shadow, usual_ms, control_ms)
     left_out = list_unfound(findings)
     plan = replay if isinstance(replay, str) else make_plan(replay, shadow, left_out=left_out)
@@ -93,12 +89,10 @@ def judge_run(
     return diagnosis.with_texts(_hide_secrets)
 
 
-def _subtract_profiler(
-    replay: Replay | str, control_ms: float, callback_ns: int, ratios: Ratios
-) -> Shadow | None:
+def _subtract_profiler(replay: Replay | str, control: PlainStep) -> Shadow | None:
     if isinstance(replay, str):
         return None
-    return find_shadow(replay, control_ms, callback_ns, ratios)
+    return find_shadow(replay, control.ms, control.callback_ns, control.phases)
 
 
 def _judge_rules(
@@ -146,10 +140,6 @@ def _describe_run(parts: Sequence[DiagnosedReport], views: Sequence[RankView]) -
     others = list(chain.from_iterable(report.others for report in _sort_health(parts)))
     utc = next((part.utc for part in parts if part.utc), 0)
     return overview(views, hosts, utc, others)
-
-
-def _take_part(replay: Replay | str, ratio: float) -> float:
-    return 0.0 if isinstance(replay, str) else ratio * replay.step_ms
 
 
 def list_unfound(findings: Sequence[Finding]) -> tuple[Change, ...]:

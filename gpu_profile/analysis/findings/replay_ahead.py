@@ -23,7 +23,7 @@ from gpu_profile.analysis.replay.plan.make_plan import make_plan
 from gpu_profile.analysis.replay.run_replay import Replay
 from gpu_profile.analysis.replay.shadow.find_shadow import find_shadow, replay_prices
 from gpu_profile.analysis.replay.shadow.host_scale import FACTORS
-from gpu_profile.analysis.replay.shadow.timed_phases import ControlStep
+from gpu_profile.analysis.replay.shadow.plain_step import PlainStep
 from gpu_profile.analysis.store.database import Database
 from gpu_profile.analysis.tables.analysis import Analysis, Scope
 from gpu_profile.table import Table
@@ -58,14 +58,13 @@ class ReplayAhead:
 
 
 def replay_ahead(
-    replay: Replay | str, reports: int, control: ControlStep, processes: int = 1
+    replay: Replay | str, reports: int, control: PlainStep, processes: int = 1
 ) -> ReplayAhead:
-    """The replay with what judge_run() will ask. `control`: as of judge_run(), from control_ms."""
+    """The replay with what judge_run() will ask. `control`: as of judge_run()."""
     replay = share_replay(replay, processes)
     if not isinstance(replay, str):
-        control_ms, callback_ns, ratio, phases = control
-        usual_ms = control_ms or ratio * replay.step_ms
-        shadow = find_shadow(replay, usual_ms, callback_ns, phases)
+        usual_ms = control.find_ms(replay.step_ms)
+        shadow = find_shadow(replay, usual_ms, control.callback_ns, control.phases)
         make_plan(replay, shadow, left_out=list_unfound(()))
         if shadow is None or not shadow.is_measured:
             replay_prices(replay, (shadow and shadow.factors) or FACTORS)
@@ -73,7 +72,7 @@ def replay_ahead(
 
 
 def replay_parts_ahead(
-    answers: Sequence[Answer], clock_error_ns: int, control: ControlStep
+    answers: Sequence[Answer], clock_error_ns: int, control: PlainStep
 ) -> ReplayAhead:
     """The replay of the reports of which FIRST is read. Copies compute some things anew."""
     parts = [answer[0] for answer in answers if isinstance(answer, Partials)]

@@ -49,7 +49,7 @@ from gpu_profile.analysis.replay.collect import collect_graphs
 from gpu_profile.analysis.replay.rank.rank_graph import NoGraph, RankGraph
 from gpu_profile.analysis.replay.run.matched_ranks import match_ranks
 from gpu_profile.analysis.replay.run_replay import Replay, prepare_replay
-from gpu_profile.analysis.replay.shadow.timed_phases import UNKNOWN, ControlStep
+from gpu_profile.analysis.replay.shadow.plain_step import NO_STEP, PlainStep
 from gpu_profile.analysis.scrub.redactor import Redactor
 from gpu_profile.analysis.store.database import Database
 from gpu_profile.analysis.tables.analysis import Analysis, Scope
@@ -99,13 +99,13 @@ def write_page(
     notify: Callable[[str], None] = lambda line: None,
     tell_findings: Callable[[Diagnosis], None] = lambda diagnosis: None,
     cost: str = "",
-    control: ControlStep = (0.0, 0, 0.0, UNKNOWN),
+    control: PlainStep = NO_STEP,
     drilled: Mapping[str, str] | None = None,
 ) -> Table:
     """Read the reports, by the `readers` that opened them, write the page, return its summary.
 
     `known`: facts of the run by name. `cost`: of tracing, of runs.baseline's describe_cost();
-    `control`: control_ms to phase_ratios of judge_run(). `tell_findings` gets the diagnosis.
+    `control`: as of judge_run(). `tell_findings` gets the diagnosis.
     `drilled`: what ncu said of kernels, by name. Names and facts are redacted by `redactor`. What
     cannot be read is named by `notify` and on the page; if nothing can, its error is raised.
     """
@@ -133,7 +133,7 @@ def _replay_first(
     analyses: Sequence[Analysis],
     answers: Sequence[Answer],
     clock_error_ns: int,
-    control: ControlStep,
+    control: PlainStep,
 ) -> ReplayAhead:
     """The replay of the reports, of which workers have read what it needs."""
     read = [_name_parts(analyses, answer) for answer in answers if isinstance(answer, Partials)]
@@ -159,7 +159,7 @@ def _pick_parts(analyses: Sequence[Analysis], answer: Partials) -> _Parts:
 def _start_judging(
     parts: Sequence[DiagnosedReport],
     clock_error_ns: int,
-    control: ControlStep,
+    control: PlainStep,
     ahead: ReplayAhead | None,
 ) -> tuple[Replay | str, Judge]:
     """The replay, and what returns the diagnosis: where workers have read, a copy judges beside
@@ -167,7 +167,7 @@ def _start_judging(
     """
     processes = count_cores() if ahead else 1
     replay = choose_replay(parts, clock_error_ns, processes, ahead) if parts else ""
-    judge = partial(judge_run, parts, clock_error_ns, *control, replay)
+    judge = partial(judge_run, parts, clock_error_ns, control, replay)
     return replay, ForkedCopy(judge).result if processes > 1 and parts and CAN_FORK else judge
 
 

@@ -18,7 +18,7 @@ from gpu_profile.analysis.findings.requests.join import judge_requests
 from gpu_profile.analysis.findings.requests.log import read_request_log
 from gpu_profile.analysis.multi_report.readers import Readers
 from gpu_profile.analysis.multi_report.workers.count import count_cores
-from gpu_profile.analysis.replay.shadow.timed_phases import ControlStep
+from gpu_profile.analysis.replay.shadow.plain_step import PlainStep
 from gpu_profile.cli.flags import load_settings
 from gpu_profile.cli.options.reading import DiagnoseOptions
 from gpu_profile.cli.options.shared import AnswerOptions
@@ -64,7 +64,7 @@ def _judge(choice: ReportChoice, settings: Settings) -> Diagnosis:
     return diagnosis.with_cost(baseline.describe_cost(run.baseline))
 
 
-def _judge_reports(choice: ReportChoice, settings: Settings, control: ControlStep) -> Diagnosis:
+def _judge_reports(choice: ReportChoice, settings: Settings, control: PlainStep) -> Diagnosis:
     readers = Readers(scheduler=choice.scheduler, spares_memory=True)
     read = open_reading(choice, settings, readers=readers)
     error_ns = read.run.alignment.residual_ns or 0
@@ -73,7 +73,7 @@ def _judge_reports(choice: ReportChoice, settings: Settings, control: ControlSte
     parts = [join_answer(answer) for answer in answers]
     # Half of the cores: copies compute some things anew.
     replay = choose_replay(parts, error_ns, count_cores() // 2, ahead)
-    return findings.judge_run(parts, error_ns, *control, replay)
+    return findings.judge_run(parts, error_ns, control, replay)
 
 
 def _render_lines(diagnosis: Diagnosis, control: tuple[str, ...], page: Path | None) -> list[str]:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from gpu_profile.analysis.multi_report.readers import Readers
 from gpu_profile.analysis.multi_report.work import ReportSource
+from gpu_profile.analysis.replay.shadow.plain_step import PlainStep
 from gpu_profile.analysis.store.files.open_report import is_url, list_bucket_reports
 from gpu_profile.analysis.store.files.temporary import sweep
 from gpu_profile.cli.options.shared import ReadOptions, SchedulerOptions, WindowOptions
@@ -169,12 +170,10 @@ def _resolve_place(choice: ReportChoice, path_text: str, settings: Settings, nam
     return place / name
 
 
-def find_control(
-    choice: ReportChoice, settings: Settings, told_ms: float = 0.0
-) -> baseline.PlainStep:
+def find_control(choice: ReportChoice, settings: Settings, told_ms: float = 0.0) -> PlainStep:
     """Return the step without the recording: the one that the user tells, else the run's."""
     if told_ms or choice.report:
-        return baseline.PlainStep(told_ms)
+        return PlainStep(told_ms)
     return baseline.find_plain_step_of(find_directory(choice.run, settings))
 
 

@@ -11,7 +11,7 @@ from gpu_profile.analysis.findings.table import RULES
 from gpu_profile.analysis.replay.changes import Change
 from gpu_profile.analysis.replay.run_replay import Replay
 from gpu_profile.analysis.replay.shadow.find_shadow import find_shadow
-from gpu_profile.analysis.replay.shadow.timed_phases import Ratios
+from gpu_profile.analysis.replay.shadow.plain_step import PlainStep
 from gpu_profile.analysis.replay.what_if import (
     check_faster,
     find_change,
@@ -51,7 +51,7 @@ def what_if(options: WhatIfOptions) -> None:
     for text in options.faster:
         check_faster(replay.graph, text)
     control = find_control(choice, settings, options.control_ms)
-    causes = _find_causes(options.remove, replay, parts, (error_ns, *control))
+    causes = _find_causes(options.remove, replay, parts, error_ns, control)
     removed = [replace(cause, text=f"without {cause.text}") for cause in causes]
     control_ms = find_usual_control(parts, error_ns, replay, control.ms)
     control_ms = control_ms or control.find_ms(replay.step_ms)
@@ -71,13 +71,14 @@ def _find_causes(
     names: Sequence[str],
     replay: Replay,
     parts: Sequence[DiagnosedReport],
-    known: tuple[int, float, int, float, Ratios],
+    clock_error_ns: int,
+    control: PlainStep,
 ) -> Iterator[Change]:
-    """The change of each --remove: a finding's by its number, else a plan's by its text. `known`:
-    the clocks' error and the control, as of judge_run(): they decide what a number names.
+    """The change of each --remove: a finding's by its number, else a plan's by its text. The
+    clocks' error and the control, as of judge_run(), decide what a number names.
     """
     of_findings = any(name.startswith(OF_FINDING) for name in names)
-    findings = judge_run(parts, *known).findings if of_findings else ()
+    findings = judge_run(parts, clock_error_ns, control).findings if of_findings else ()
     for name in names:
         if name.startswith(OF_FINDING):
             yield _find_edit(name, findings)

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from gpu_profile.analysis.replay.shadow.plain_step import PlainStep
 from gpu_profile.runs import baseline, record
 from gpu_profile.runs.record import RunRecord
 
@@ -42,10 +43,10 @@ def test_the_control_of_a_baseline_is_its_mean_after_the_start() -> None:
     plain = [900.0] * 20 + [*[10.0] * 9, 410.0] * 4
     cost = baseline.compute_cost([*plain, 9000.0], [x + 1 for x in plain], 1.0, 9.0)
     run = RunRecord(id="a", launcher="host", command=("true",), baseline=cost)
-    assert baseline.find_plain_step(run) == baseline.PlainStep(50.0)
+    assert baseline.find_plain_step(run) == PlainStep(50.0)
     older = {name: value for name, value in cost.items() if name != "mean_ms"}
     run = RunRecord(id="a", launcher="host", command=("true",), baseline=older)
-    assert baseline.find_plain_step(run) == baseline.PlainStep(cost["step_ms"])
+    assert baseline.find_plain_step(run) == PlainStep(cost["step_ms"])
 
 
 def test_duration_counts_otherwise() -> None:

@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from gpu_profile.analysis.replay.shadow.plain_step import PlainStep
 from gpu_profile.runs import record
-from gpu_profile.runs.baseline import CALLBACK_NS, PlainStep, describe_control, find_plain_step
+from gpu_profile.runs.baseline import CALLBACK_NS, describe_control, find_plain_step
 from gpu_profile.runs.outcome import describe_steps
 from gpu_profile.runs.record import ReportSummary, RunRecord
 from gpu_profile.runs.step_times import Control, StepTimes, read_step_times

@@ -25,10 +25,9 @@ from gpu_profile.analysis.replay.shadow.fits import (
 )
 from gpu_profile.analysis.replay.shadow.host_scale import FACTORS, TYPICAL_FACTOR, scale_host
 from gpu_profile.analysis.replay.shadow.nsys_prices import drop_callbacks
+from gpu_profile.analysis.replay.shadow.plain_step import UNKNOWN, Ratios
 from gpu_profile.analysis.replay.shadow.shadow import Shadow
 from gpu_profile.analysis.replay.shadow.timed_phases import (
-    UNKNOWN,
-    Ratios,
     TimedHost,
     measure_host,
 )

@@ -12,12 +12,7 @@ from gpu_profile.analysis.arrays.types import Flags, IntArray
 from gpu_profile.analysis.replay.changes import find_edges
 from gpu_profile.analysis.replay.run.run_graph import Edge, RunGraph
 from gpu_profile.analysis.replay.shadow.host_scale import MOST_PRICE_NS
-
-Ratios = tuple[float, float]
-"""Of the host's time in the forward and in the optimizer, what the control takes; 0: unknown."""
-UNKNOWN: Ratios = (0.0, 0.0)
-ControlStep = tuple[float, int, float, Ratios]
-"""What a run tells of the step that was not recorded, from control_ms on as of judge_run()."""
+from gpu_profile.analysis.replay.shadow.plain_step import Ratios
 
 PHASES = ("forward", "optimizer")
 LEAST_FACTOR, MOST_FACTOR = 0.3, 1.0

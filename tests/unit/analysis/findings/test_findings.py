@@ -11,6 +11,7 @@ from gpu_profile.analysis.findings.diagnosed_report import collect_report_facts
 from gpu_profile.analysis.findings.diagnosis import Diagnosis
 from gpu_profile.analysis.findings.finding import drop_lone_rank
 from gpu_profile.analysis.replay.plan.plan import Plan
+from gpu_profile.analysis.replay.shadow.plain_step import PlainStep
 from gpu_profile.analysis.store.database import Database
 from gpu_profile.analysis.tables.analysis import Scope
 from tests.reading import diagnose_reports
@@ -109,7 +110,7 @@ def test_a_part_is_small_and_pickles(one_report: Diagnosis) -> None:
     packed = pickle.dumps(part)
     assert len(pickle.dumps(replace(part, graphs=()))) < 1_000_000
     assert len(packed) < 4_000_000  # four ranks, each with the graph of 19 steps
-    again = judge_run([pickle.loads(packed)], control_ms=RECORDED_MS)
+    again = judge_run([pickle.loads(packed)], control=PlainStep(RECORDED_MS))
     assert again.to_json() == one_report.to_json()
 
 

@@ -16,6 +16,7 @@ from gpu_profile.analysis.replay.plan.make_plan import make_plan
 from gpu_profile.analysis.replay.plan.plan import Plan
 from gpu_profile.analysis.replay.rank.typical_steps import typical_step
 from gpu_profile.analysis.replay.run_replay import Replay
+from gpu_profile.analysis.replay.shadow.plain_step import PlainStep
 from gpu_profile.analysis.replay.step_times import SelfTest
 from gpu_profile.analysis.store.database import Database
 from gpu_profile.analysis.tables.analysis import Scope
@@ -79,7 +80,7 @@ def test_a_control_of_the_replayed_steps_has_no_pause_that_they_lack(tmp_path: P
     (idle,) = recorded.findings
     assert isinstance(recorded.plan, Plan)
     step_ms = recorded.plan.recorded_ms
-    controlled = judge_run(parts, control_ms=step_ms + idle.cost_ms)
+    controlled = judge_run(parts, control=PlainStep(step_ms + idle.cost_ms))
     assert isinstance(controlled.plan, Plan)
     assert controlled.plan.step_ms == pytest.approx(step_ms, rel=0.03)
     first = controlled.findings[0]
@@ -98,7 +99,7 @@ def test_a_control_has_the_long_pauses_of_each_nth_step(tmp_path: Path) -> None:
     recorded = judge_run(parts)
     assert isinstance(recorded.plan, Plan)
     step_ms, missing_ms = recorded.plan.recorded_ms, 98.8 * 3 / 79
-    controlled = judge_run(parts, control_ms=step_ms + missing_ms)
+    controlled = judge_run(parts, control=PlainStep(step_ms + missing_ms))
     assert isinstance(controlled.plan, Plan)
     assert controlled.plan.step_ms == pytest.approx(step_ms, rel=0.03)
     idle = controlled.findings[0]
@@ -129,7 +130,7 @@ def test_a_longer_control_has_longer_rare_pauses(tmp_path: Path) -> None:
     (idle,) = recorded.findings
     assert isinstance(recorded.plan, Plan)
     control_ms = recorded.plan.recorded_ms + 2 * idle.cost_ms
-    first = judge_run(parts, control_ms=control_ms).findings[0]
+    first = judge_run(parts, control=PlainStep(control_ms)).findings[0]
     assert first.kind == "idle"
     assert first.cost_ms == pytest.approx(2 * idle.cost_ms, rel=0.05)
 

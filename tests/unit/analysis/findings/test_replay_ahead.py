@@ -9,7 +9,7 @@ from gpu_profile.analysis.findings.diagnosed_report import DiagnosedReport, coll
 from gpu_profile.analysis.findings.replay_ahead import ReplayAhead, choose_replay, replay_ahead
 from gpu_profile.analysis.replay.collect import ReplayPart, collect_replay, join_parts
 from gpu_profile.analysis.replay.run_replay import Replay
-from gpu_profile.analysis.replay.shadow.timed_phases import UNKNOWN, ControlStep
+from gpu_profile.analysis.replay.shadow.plain_step import NO_STEP, PlainStep
 from gpu_profile.analysis.store.database import Database
 from gpu_profile.analysis.tables.analysis import Scope
 
@@ -26,13 +26,13 @@ def read() -> tuple[ReplayPart, DiagnosedReport]:
 @pytest.mark.parametrize(
     "control",
     [
-        (0.0, 0, 0.0, UNKNOWN),
-        (13.7, 1_000, 0.0, (0.7, 0.7)),
-        (0.0, 0, 0.7, UNKNOWN),
+        NO_STEP,
+        PlainStep(13.7, 1_000, phases=(0.7, 0.7)),
+        PlainStep(ratio=0.7),
     ],
 )
 def test_a_run_that_is_replayed_ahead_is_judged_as_any(
-    read: tuple[ReplayPart, DiagnosedReport], control: ControlStep
+    read: tuple[ReplayPart, DiagnosedReport], control: PlainStep
 ) -> None:
     part, facts = read
     ahead = replay_ahead(join_parts([part]), 1, control)
@@ -40,8 +40,7 @@ def test_a_run_that_is_replayed_ahead_is_judged_as_any(
     replay = choose_replay([facts], 0, 1, ahead)
     assert replay is ahead.replay
     assert (
-        judge_run([facts], 0, *control, replay).to_json()
-        == judge_run([facts], 0, *control).to_json()
+        judge_run([facts], 0, control, replay).to_json() == judge_run([facts], 0, control).to_json()
     )
 
 

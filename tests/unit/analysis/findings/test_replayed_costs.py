@@ -20,6 +20,7 @@ from gpu_profile.analysis.findings.evidence.hidden_kernels import HIDDEN
 from gpu_profile.analysis.replay.collect import collect_graphs
 from gpu_profile.analysis.replay.plan.plan import Plan
 from gpu_profile.analysis.replay.rank.rank_graph import RankGraph
+from gpu_profile.analysis.replay.shadow.plain_step import NO_STEP, PlainStep
 from gpu_profile.analysis.store.database import Database
 from gpu_profile.analysis.tables.analysis import Scope
 
@@ -34,7 +35,7 @@ def collate() -> DiagnosedReport:
 
 
 def test_the_cost_is_the_step_less_the_step_without_the_cause(collate: DiagnosedReport) -> None:
-    diagnosis = judge_run([collate], control_ms=13.7)
+    diagnosis = judge_run([collate], control=PlainStep(13.7))
     (idle,) = (finding for finding in diagnosis.findings if finding.kind == "idle")
     assert idle.cost_ms == pytest.approx(6.5, rel=0.05)
     assert idle.as_json()["ms_per_step"] == round(idle.cost_ms, 3)
@@ -100,7 +101,7 @@ def test_without_a_control_the_profilers_usual_price_is_subtracted(
 @pytest.mark.further
 def test_without_a_control_what_launches_cost_has_a_range(collate: DiagnosedReport) -> None:
     """By the least and the most that the profiler took of launches in other programs."""
-    recorded, controlled = judge_run([collate]), judge_run([collate], control_ms=11.8)
+    recorded, controlled = judge_run([collate]), judge_run([collate], control=PlainStep(11.8))
     (bound,) = (finding for finding in recorded.findings if finding.kind == "host_bound")
     assert bound.range_ms is not None
     low, high = bound.range_ms
@@ -114,8 +115,8 @@ def test_without_a_control_what_launches_cost_has_a_range(collate: DiagnosedRepo
 def test_a_control_of_forwards_is_a_part_of_the_recorded_step(collate: DiagnosedReport) -> None:
     plan = judge_run([collate]).plan
     assert isinstance(plan, Plan)
-    by_ratio = judge_run([collate], control_ratio=11.8 / plan.recorded_ms).to_json()
-    assert by_ratio == judge_run([collate], control_ms=11.8).to_json()
+    by_ratio = judge_run([collate], control=PlainStep(ratio=11.8 / plan.recorded_ms)).to_json()
+    assert by_ratio == judge_run([collate], control=PlainStep(11.8)).to_json()
 
 
 def test_nothing_is_to_do_where_nothing_is_found() -> None:
@@ -136,10 +137,10 @@ def test_without_a_replay_idle_time_is_no_more_than_the_control_leaves(
     recorded, limited = (
         next(
             finding.at_most_ms
-            for finding in judge_run([collate], 0, control_ms, replay="no replay").findings
+            for finding in judge_run([collate], 0, control, replay="no replay").findings
             if finding.kind == "idle"
         )
-        for control_ms in (0.0, 10.0)
+        for control in (NO_STEP, PlainStep(10.0))
     )
     assert recorded == pytest.approx(6.1, abs=0.1)
     assert limited == pytest.approx(3.9, abs=0.1)

@@ -10,8 +10,9 @@ from gpu_profile.analysis.replay.rank.rank_graph import RankGraph, make_pairs
 from gpu_profile.analysis.replay.run_replay import Replay
 from gpu_profile.analysis.replay.shadow.find_shadow import find_shadow
 from gpu_profile.analysis.replay.shadow.host_scale import FACTORS
+from gpu_profile.analysis.replay.shadow.plain_step import Ratios
 from gpu_profile.analysis.replay.shadow.shadow import Shadow
-from gpu_profile.analysis.replay.shadow.timed_phases import Ratios, TimedHost, measure_host
+from gpu_profile.analysis.replay.shadow.timed_phases import TimedHost, measure_host
 from gpu_profile.analysis.replay.step_times import SelfTest
 from gpu_profile.analysis.replay.weights import Weights
 from tests.unit.analysis.replay.small_runs import SYNC, Call, Op, join, make_rank
