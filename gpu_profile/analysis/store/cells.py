@@ -10,7 +10,7 @@ from typing import Any, Generic, TypeVar
 import numpy as np
 
 from gpu_profile.analysis.arrays.types import IntArray
-from gpu_profile.analysis.store.files.gzip_file import AGAIN
+from gpu_profile.analysis.store.files.recording import advise_export
 from gpu_profile.errors import ReportError
 
 Value = str | int | float | bytes | None
@@ -74,7 +74,7 @@ def refuse_cells(path: Path, table: str) -> Refuse:
     def refuse(column: str, cell: Value) -> ReportError:
         kind = {float: "a fraction", type(None): "no value"}.get(type(cell), "text or bytes")
         what = f"{path} has {kind} in {table}.{column}, which holds whole numbers"
-        return ReportError(what, AGAIN)
+        return ReportError(what, advise_export(path))
 
     return refuse
 

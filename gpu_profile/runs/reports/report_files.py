@@ -4,15 +4,15 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
 from gpu_profile.analysis.kineto.trace_name import JSON_ENDINGS, is_trace
+from gpu_profile.analysis.store.files.recording import TRACES
 from gpu_profile.analysis.store.sqlite.file import check_file
 from gpu_profile.command import Command
 from gpu_profile.errors import ReportError
 
 # The plain one first: it needs no unpacking where both lie side by side.
 READABLE = (".sqlite", ".sqlite.gz")
-TRACES = (".pt.trace.json", ".pt.trace.json.gz")
-"""Traces of torch.profiler, as its handlers name them. A directory may hold other JSON files."""
 _RECORDINGS = (".nsys-rep", *TRACES)
+"""In a directory; it may hold other JSON files."""
 _MOST_SHOWN = 3  # directories that an error names
 _WHICH = "Give a .sqlite, .nsys-rep or .pt.trace.json"
 Export = Callable[[Path], Command]

@@ -11,6 +11,7 @@ import pytest
 
 from gpu_profile.analysis.store.database import Database
 from gpu_profile.analysis.store.schema import GRAPH, KERNEL, NVTX, RUNTIME
+from gpu_profile.analysis.store.sqlite.file import make_damaged_error
 from gpu_profile.analysis.tables.analysis import Scope
 from gpu_profile.analysis.tables.by_name import ANALYSES, OURS
 from gpu_profile.analysis.tables.views import check_by, filter_rows, select_top
@@ -122,6 +123,23 @@ def test_damage_after_the_header_is_named(tmp_path: Path) -> None:
     path.write_bytes(content)
     with pytest.raises(ReportError, match=r"r\.sqlite"), Database.open(path) as database:
         database.load(KERNEL, "start")
+
+
+@pytest.mark.parametrize(
+    ("beside", "hint"),
+    [
+        ("", "Export it again: nsys export --type=sqlite --force-overwrite=true REPORT.nsys-rep;"),
+        ("r.nsys-rep", "Export it again: nsys export --type=sqlite --force-overwrite=true {}"),
+        ("r.pt.trace.json.gz", "Remove it, and give {}, which is then exported again"),
+    ],
+)
+def test_a_damaged_export_is_made_again_from_what_lies_beside_it(
+    beside: str, hint: str, tmp_path: Path
+) -> None:
+    recording = tmp_path / (beside or "other.nsys-rep")
+    recording.write_bytes(b"")
+    damaged = make_damaged_error(tmp_path / "r.sqlite", ValueError("a page is missing"))
+    assert hint.format(recording) in str(damaged)
 
 
 def test_a_newer_minor_schema_without_a_needed_column_is_refused(tmp_path: Path) -> None:

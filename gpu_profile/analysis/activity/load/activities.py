@@ -25,7 +25,7 @@ from gpu_profile.analysis.arrays.intervals import Intervals
 from gpu_profile.analysis.arrays.types import Places
 from gpu_profile.analysis.store.cells import integer, text
 from gpu_profile.analysis.store.database import MISSING, Database
-from gpu_profile.analysis.store.files.gzip_file import AGAIN
+from gpu_profile.analysis.store.files.recording import advise_export
 from gpu_profile.analysis.store.records import read_records
 from gpu_profile.analysis.store.schema import (
     CUDA_EVENT,
@@ -85,12 +85,12 @@ def _check_times(database: Database, parts: Sequence[Part]) -> None:
     for part in parts:
         if np.any(part["start"] == MISSING) or _ends_early(part):
             what = f"{database.path} is damaged: an operation of the GPU ends before it starts"
-            raise ReportError(what, AGAIN)
+            raise ReportError(what, advise_export(database.path))
     filled = [part for part in parts if len(part["start"])]
     first = min((int(part["start"].min()) for part in filled), default=0)
     if any(int((part["start"] + part["length"]).max()) - first > _A_YEAR_NS for part in filled):
         what = f"{database.path} is damaged: its operations of the GPU are more than a year apart"
-        raise ReportError(what, AGAIN)
+        raise ReportError(what, advise_export(database.path))
 
 
 def _find_marker_calls(database: Database, finder: CallFinder) -> dict[str, Places]:

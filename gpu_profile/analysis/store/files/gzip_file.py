@@ -7,12 +7,12 @@ from io import BufferedIOBase
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
+from gpu_profile.analysis.store.files.recording import advise_export
 from gpu_profile.errors import ReportError
 
 if TYPE_CHECKING:
     from gpu_profile.analysis.store.files.temporary import TemporaryFolder
 
-AGAIN = "Export it again: nsys export --type=sqlite --force-overwrite=true REPORT.nsys-rep"
 MOST_BYTES = 16 << 30
 """The default limit for the size of an unpacked report, because 2 MB of .gz can hold 2 GB of zeros.
 
@@ -42,7 +42,9 @@ def extract_gzip(packed: Path, folder: Path, most_bytes: int = MOST_BYTES) -> Pa
         with gzip.open(packed) as source, plain.open("wb") as target:
             _copy_bounded(source, target, packed, most_bytes)
     except (EOFError, gzip.BadGzipFile, zlib.error) as error:
-        raise ReportError(f"{packed} is truncated or no gzip file: {error}", AGAIN) from error
+        raise ReportError(
+            f"{packed} is truncated or no gzip file: {error}", advise_export(packed)
+        ) from error
     except OSError as error:
         if error.filename == str(packed):
             raise ReportError(

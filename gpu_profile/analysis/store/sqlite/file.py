@@ -6,7 +6,7 @@ import sqlite3
 import tempfile
 from pathlib import Path
 
-from gpu_profile.analysis.store.files.gzip_file import AGAIN
+from gpu_profile.analysis.store.files.recording import advise_export
 from gpu_profile.errors import ReportError
 
 MAGIC = b"SQLite format 3\0"
@@ -22,7 +22,7 @@ def make_damaged_error(path: Path, error: Exception, written: Path | None = None
     if "disk is full" in str(error):  # SQLITE_FULL; Python 3.10 does not tell its number
         place = str(written or tempfile.gettempdir())
         return OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), place)
-    return ReportError(f"{path} is damaged: {error}", AGAIN)
+    return ReportError(f"{path} is damaged: {error}", advise_export(path))
 
 
 def check_file(path: Path, shown: Path) -> None:
@@ -33,16 +33,17 @@ def check_file(path: Path, shown: Path) -> None:
     with path.open("rb") as file:
         header = file.read(100)
     size = path.stat().st_size
+    again = advise_export(shown)
     if not header:
-        raise ReportError(f"{shown} is empty: its export never finished", AGAIN)
+        raise ReportError(f"{shown} is empty: its export never finished", again)
     if not any(header[:16]):
-        raise ReportError(f"{shown} has a zeroed header: its export was interrupted", AGAIN)
+        raise ReportError(f"{shown} has a zeroed header: its export was interrupted", again)
     if not header.startswith(MAGIC):
         raise ReportError(f"{shown} is not a SQLite file", "Give a .sqlite that nsys exported")
     if len(header) < 100 or size < _compute_size(header):
-        raise ReportError(f"{shown} is truncated: it holds {size} bytes", AGAIN)
+        raise ReportError(f"{shown} is truncated: it holds {size} bytes", again)
     if Path(f"{path}-journal").exists() or Path(f"{path}-wal").exists():
-        raise ReportError(f"{shown} has a journal: its export runs or was interrupted", AGAIN)
+        raise ReportError(f"{shown} has a journal: its export runs or was interrupted", again)
 
 
 def _compute_size(header: bytes) -> int:
