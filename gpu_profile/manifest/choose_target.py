@@ -7,6 +7,7 @@ from typing import Any
 
 from gpu_profile.declared.object_kinds import ROWS, ObjectKind, OtherKind, PodTemplate
 from gpu_profile.errors import SettingsError
+from gpu_profile.manifest.advise_kind import advise_container, advise_kind
 from gpu_profile.manifest.documents import Document
 from gpu_profile.manifest.paths import Path, find_values, follow_beside, walk_nodes
 from gpu_profile.manifest.shape import check_object, check_pods
@@ -186,17 +187,19 @@ def _explain_none(
     if known:
         what = f"the {known[0].kind} of {file} has no container at {known[0].templates[0].place}"
         return SettingsError(what, "Write it there, with image: and command:")
-    for document in documents:
-        if document.get("kind") == "CronJob":
-            job = f"job once --from=cronjob/{(document.get('metadata') or {}).get('name', 'NAME')}"
-            hint = f"`kubectl create {job} --dry-run=client --output=yaml` prints one"
-            return SettingsError(f"{file}: a CronJob starts Jobs at its own times", hint)
+    if advised := next(filter(None, map(advise_kind, documents)), None):
+        return SettingsError(f"{file}: {advised[0]}", advised[1])
     named = [document for document in documents if "kind" in document]
     kinds = ", ".join(f"{each['kind']} of {each.get('apiVersion', '?')}" for each in named)
     if any(next(_find_templates(document), "") for document in documents):
         return SettingsError(f"{file}: no known kind: {kinds or '?'}", _hint_at_template(documents))
+    if advised := next(filter(None, map(advise_container, documents)), None):
+        return SettingsError(f"{file}: {advised[0]}", advised[1])
     others = f": {kinds}" if kinds else ""
-    return SettingsError(f"{file} has no object with pods{others}", "Name the job's own manifest")
+    return SettingsError(
+        f"{file} has no object with pods{others}",
+        "Name the job's own manifest, or that of a Job with its container",
+    )
 
 
 def _hint_at_template(documents: Sequence[Document]) -> str:

@@ -18,6 +18,8 @@ _SERVERS_OWN = ("managedFields", "uid", "creationTimestamp", "generation", "self
 """What the API server writes into metadata for itself."""
 _VERSION = "resourceVersion"
 """`kubectl create` refuses an object with it, and `kubectl apply` one that has changed since."""
+_OF_OWNER = ("pod-template-hash", "controller-revision-hash")
+"""Labels by which a controller counts a pod as its own: it would delete ours as one too many."""
 _NEEDS = ("Namespace", "ServiceAccount", "Secret")
 
 
@@ -162,8 +164,19 @@ class UserManifest:
 def _drop_servers_own(document: Document, keys: Sequence[str] = (*_SERVERS_OWN, _VERSION)) -> None:
     """Remove what the cluster has added to an object that `kubectl get --output=yaml` printed."""
     document.pop("status", None)
+    metadata = document.get("metadata") or {}
+    if document.get("kind") == "Pod" and "uid" in metadata:
+        _release_pod(document)
     for key in keys:
-        (document.get("metadata") or {}).pop(key, None)
+        metadata.pop(key, None)
+
+
+def _release_pod(pod: Document) -> None:
+    """Remove what ties a pod that was printed to its owner, and to the node that it runs on."""
+    pod["metadata"].pop("ownerReferences", None)
+    (pod.get("spec") or {}).pop("nodeName", None)
+    for label in _OF_OWNER:
+        (pod["metadata"].get("labels") or {}).pop(label, None)
 
 
 @dataclass(frozen=True, kw_only=True)

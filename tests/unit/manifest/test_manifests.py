@@ -138,6 +138,17 @@ def test_what_the_cluster_has_added_is_left_out_of_what_is_made() -> None:
     assert "-metadata: {name: p, resourceVersion: '7'" in edited.difference
 
 
+def test_a_pod_that_was_printed_is_released_from_its_owner_and_node() -> None:
+    """A ReplicaSet deletes a pod that has its labels and an owner, as one too many."""
+    owned = "uid: u, ownerReferences: [{kind: ReplicaSet}], labels: {pod-template-hash: h, app: a}"
+    pod = POD.replace("{name: p}", f"{{name: p, {owned}}}").replace(
+        "spec: {", "spec: {nodeName: n, "
+    )
+    text = read(pod).edit(EDIT).target
+    assert "app: a" in text
+    assert not [key for key in ("ownerReferences", "pod-template-hash", "nodeName") if key in text]
+
+
 def test_what_shares_an_alias_with_the_program_stays_as_it_is() -> None:
     text = """
 apiVersion: apps/v1
@@ -359,6 +370,20 @@ REFUSED = {
         "apiVersion: batch/v1\nkind: CronJob\nmetadata: {name: t}\nspec: {jobTemplate: {}}\n",
         {},
         "a CronJob starts Jobs at its own times. `kubectl create job once --from",
+    ),
+    "KServe makes them": (
+        "apiVersion: serving.kserve.io/v1beta1\nkind: InferenceService\n"
+        "metadata: {name: llama, namespace: team}\nspec: {predictor: {model: {}}}\n",
+        {},
+        "`kubectl get pod --namespace=team --selector=serving.kserve.io/inferenceservice=llama "
+        "--output=yaml > pod.yaml`, give the pod in it another metadata.name",
+    ),
+    "Argo makes them": (
+        "apiVersion: argoproj.io/v1alpha1\nkind: Workflow\nmetadata: {generateName: t-}\n"
+        "spec: {templates: [{script: {image: a, command: [sh], source: b}},"
+        " {container: {image: 'a b', command: [sh, -c], args: [x y]}}]}\n",
+        {},
+        "`kubectl create job once --image='a b' --dry-run=client --output=yaml -- sh -c 'x y'`",
     ),
     "several roles": (
         OTHER.replace("workers: [{", "roles: {a: {").replace(
