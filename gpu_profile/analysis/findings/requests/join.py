@@ -14,6 +14,8 @@ from gpu_profile.printable import printable
 
 MOST_TOLD = 3
 """Requests that are told by each measure, and the fewest that are compared."""
+SLOW = 1.1
+"""Times the median: a request below is none that a user would ask about."""
 
 
 @dataclass(frozen=True)
@@ -95,16 +97,18 @@ def judge_requests(log: RequestLog, times: IterationTimes | None) -> RequestFact
         between_tokens=Quantiles.of_seconds(log.betweens),
         queued=Quantiles.of_seconds(queued) if queued else None,
         slowest=slowest,
-        why_no_reasons=_tell_why_none(log, len(joined)),
+        why_no_reasons=_tell_why_none(log, len(joined), bool(slowest)),
     )
 
 
-def _tell_why_none(log: RequestLog, joined: int) -> str:
+def _tell_why_none(log: RequestLog, joined: int, has_slow: bool) -> str:
     if not log.requests:
         return "the log does not say when each request came"
     if joined < MOST_TOLD:
         return f"fewer than {MOST_TOLD} requests came and got their first token in the recording"
-    return ""
+    return (
+        "" if has_slow else f"no request took {100 * (SLOW - 1):.0f} % longer than the median one"
+    )
 
 
 def _choose_joined(log: RequestLog, times: IterationTimes | None) -> list[Request]:
@@ -161,9 +165,9 @@ def _compare(
         return ()
     spent = np.array([times.sum_between(a, b) / count for a, b, count in spans]) / 1e6
     total, usual = spent.sum(axis=1), np.median(spent, axis=0)
-    rows = np.argsort(-total, kind="stable")[:MOST_TOLD].tolist()
     middle, slowest = float(np.median(total)), list[SlowRequest]()
-    for row in rows:
+    rows = np.argsort(-total, kind="stable")[:MOST_TOLD]
+    for row in rows[total[rows] > SLOW * middle].tolist():
         more = spent[row] - usual
         place = int(np.argmax(more))
         where = WHERE[place] if WHERE[place] != PROMPTS else f"{PROMPTS}, its own and others'"

@@ -2,6 +2,7 @@
 
 import json
 import math
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -129,6 +130,7 @@ def _parse_bench(text: str) -> list[Mapping[str, Any]]:
 def _read_lines(path: Path, documents: Sequence[tuple[int, Mapping[str, Any]]]) -> RequestLog:
     answered = (document for document in documents if not _has_failed(document[1]))
     requests = [_read_request(path, *document) for document in answered]
+    _refuse_repeated(path, requests)
     if not requests:
         raise SettingsError(f"{path}: no request has been answered", "Load the server longer")
     span = max(request.end for request in requests) - min(r.arrival for r in requests)
@@ -139,6 +141,15 @@ def _read_lines(path: Path, documents: Sequence[tuple[int, Mapping[str, Any]]]) 
         sum(request.tokens for request in requests) / max(span, 1e-9),
         len(documents) - len(requests),
     )
+
+
+def _refuse_repeated(path: Path, requests: Sequence[Request]) -> None:
+    """Raise SettingsError: a request that is there twice would count twice in each number."""
+    counts = Counter(request.id for request in requests)
+    request_id, count = next(iter(counts.most_common(1)), ("", 0))
+    if count > 1:
+        what = f"{path}: id {request_id!r} is in {count} lines"
+        raise SettingsError(what, "Leave one line a request, or give each an id of its own")
 
 
 def _has_failed(line: Mapping[str, Any]) -> bool:

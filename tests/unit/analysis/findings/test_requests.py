@@ -16,6 +16,7 @@ from tests.generator.serving import Server, serve
 from tests.invoked import invoke
 from tests.reading import diagnose_reports
 
+DOCS = Path(__file__).parents[4] / "docs"
 LINE = {"id": "a", "arrival": 1.79e9, "first_token": 1.79e9 + 1, "end": 1.79e9 + 3, "tokens": 5}
 GENERATED = {
     "date": "20261125-080000",
@@ -95,6 +96,39 @@ def test_an_iteration_of_unknown_kind_may_hold_the_prompt(tmp_path: Path) -> Non
     assert facts.queued.median < 0.5 * facts.first_token.median
 
 
+@pytest.mark.further
+def test_the_answer_in_the_docs_is_what_is_printed(tmp_path: Path) -> None:
+    served = serve(Server(gap_us=2000, chunk=512, bursts=2))
+    report, log = served.save(tmp_path), served.save_requests(tmp_path / "log.jsonl")
+    words = ("diagnose", "--report", str(report), "--requests", str(log))
+    printed = invoke(*words, directory=tmp_path).stdout
+    page = (DOCS / "serving.md").read_text()
+    answer = page.partition("## The answer\n```\n")[2].partition("```")[0]
+    assert [line for line in answer.splitlines() if line not in printed] == []
+
+
+def test_a_request_as_fast_as_the_median_is_not_slow(tmp_path: Path) -> None:
+    """Iterations of 1 s each; five requests of three iterations, one of four."""
+    start = np.arange(0, 40, dtype=np.int64) * 10**9 + 1_790_000_000 * 10**9
+    parts = np.tile(np.array([6, 2, 1, 1], np.int64) * 10**8, (40, 1))
+    times = IterationTimes(start, start + 10**9, start, np.ones(40, np.bool_), parts)
+
+    def judge(last_s: float) -> RequestFacts:
+        waits = [3.0] * 5 + [last_s]
+        lines = [
+            {"id": row, "arrival": 1.79e9 + row, "tokens": 1}
+            | dict.fromkeys(("first_token", "end"), 1.79e9 + row + wait)
+            for row, wait in enumerate(waits)
+        ]
+        (tmp_path / "log").write_text("\n".join(map(json.dumps, lines)))
+        return judge_requests(read_request_log(tmp_path / "log"), times)
+
+    assert [slow.id for slow in judge(4.0).slowest] == ["5"]
+    alike = judge(3.0)
+    assert not alike.slowest
+    assert list(alike.to_lines())[-1].startswith("   no request took 10 % longer than the median")
+
+
 def test_the_verb_prints_requests(served: tuple[Path, Path], tmp_path: Path) -> None:
     report, path = served
     words = ("diagnose", "--report", str(report), "--requests", str(path))
@@ -170,6 +204,7 @@ def test_the_requests_of_trtllm_bench_are_read(tmp_path: Path) -> None:
         (json.dumps({**LINE, "arrival": "x"}), "a time or tokens is not a number"),
         (json.dumps({**LINE, "end": 1.79e9 - 1}), "do not rise, or are not in Unix seconds"),
         (json.dumps({**LINE, "arrival": 12.0}), "do not rise, or are not in Unix seconds"),
+        (f"{json.dumps(LINE)}\n" * 2, "id 'a' is in 2 lines"),
         (json.dumps({**LINE, "first_token": None}), "no request has been answered"),
         (json.dumps({"request_throughput": 2}), "has no times of single requests"),
         (json.dumps({**GENERATED, "ttfts": [0.1]}), "lists of times do not fit together"),
