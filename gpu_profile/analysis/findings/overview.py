@@ -164,13 +164,13 @@ def _describe_host_step(hosts: Sequence[tuple[int, Steps]]) -> StepFacts | None:
     if not with_steps:
         return None
     rank, steps, slowest = max(with_steps, key=lambda entry: float(np.median(entry[2])))
-    facts = _make_step_facts(rank, steps, slowest)
+    facts = _make_step_facts(rank, steps, slowest, drop)
     return replace(facts, source=f"{facts.source}, by the host's clock")
 
 
 def _describe_step(view: RankView) -> StepFacts:
     steps = view.states.steps
-    facts = _make_step_facts(view.rank, steps, _list_times(view))
+    facts = _make_step_facts(view.rank, steps, _list_times(view), view.first)
     return replace(facts, source=facts.source + _tell_left_out(steps, view.first, view.stop))
 
 
@@ -190,11 +190,10 @@ def _tell_pauses(empty_ns: IntArray) -> str:
     return f", without {what} between requests" if count else ""
 
 
-def _make_step_facts(rank: int, steps: Steps, times: Sequence[float]) -> StepFacts:
+def _make_step_facts(rank: int, steps: Steps, times: Sequence[float], left_out: int) -> StepFacts:
     low, middle, high = (float(value) for value in np.quantile(times, (0.05, 0.5, 0.95)))
     deviation = float(np.std(times, ddof=1)) if len(times) > 1 else 0.0  # as of step_sum
     spread = 100 * deviation / max(float(np.mean(times)), 1e-9)
-    left_out = len(steps) - len(times)
     return StepFacts(
         rank, len(times), left_out, middle, low, high, spread, steps.source, steps.confidence
     )

@@ -9,6 +9,7 @@ import pytest
 from gpu_profile.analysis.activity.activity import COPY, Activity
 from gpu_profile.analysis.activity.common_steps import common_steps, first_steady
 from gpu_profile.analysis.activity.load.activities import load_activities
+from gpu_profile.analysis.activity.serving.marks import DECODE
 from gpu_profile.analysis.activity.steps import NO_STEPS, Steps, find_steps
 from gpu_profile.analysis.store.database import Database
 from gpu_profile.analysis.tables.analysis import Scope
@@ -220,6 +221,14 @@ def test_ranks_are_paired_by_the_numbers_of_their_steps(tmp_path: Path) -> None:
     assert common_steps([late, early]) == ((0, 5), (2, 7))
     plain = [replace(ranges, number=ranges.number[:0]) for ranges in (early, late)]
     assert common_steps(plain) == ((0, 8), (0, 8))
+
+
+def test_the_last_iteration_of_an_engine_has_no_known_end(tmp_path: Path) -> None:
+    steps = numbered(20, 8, tmp_path / "r.sqlite")
+    iterations = replace(steps, number=steps.number[:0], kind=np.full(8, DECODE))
+    assert common_steps([iterations, iterations]) == ((0, 7), (0, 7))
+    few = replace(iterations, start=steps.start[:3], end=steps.end[:3], kind=np.full(3, DECODE))
+    assert common_steps([few]) == ((0, 3),)
 
 
 def test_a_receive_for_a_step_that_was_not_recorded_is_none_of_the_last_step(

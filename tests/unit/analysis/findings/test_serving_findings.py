@@ -165,7 +165,7 @@ def test_ranks_that_wait_inside_graphs_are_named_with_the_place(
     assert "waits for the GPU" not in diagnosis.to_text()
     for finding in skews:
         text = "\n".join(finding.evidence)
-        assert "6 collectives of a graph, aligned by their place in 39 launches" in text
+        assert "6 collectives of a graph, aligned by their place in 38 launches" in text
         worst = 1 if cause == "host" else ORDINAL + 1
         assert f"most at collective {worst} of a launch" in text
         if lost_ms:
