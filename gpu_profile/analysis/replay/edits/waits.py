@@ -28,6 +28,7 @@ from gpu_profile.analysis.replay.changes import (
 from gpu_profile.analysis.replay.edits.calls import LATE_NS
 from gpu_profile.analysis.replay.edits.loops.launch_rows import LEAST_ROW, LaunchRows
 from gpu_profile.analysis.replay.edits.loops.read_loops import (
+    describe_read_loops,
     describe_write_loops,
     fuse_read_loops,
     fuse_write_loops,
@@ -75,8 +76,13 @@ def remove_waits(ranks: Sequence[int] = ()) -> Apply:
 
 def describe_waits(graph: RunGraph) -> str:
     """Evidence of what goes with the waits; "" without any."""
-    written = _find_awaited_copies(graph, _mark_waits(graph), COPY_TO_DEVICE)
-    lines = _describe_rows(graph), describe_write_loops(graph, written), describe_round_trips(graph)
+    waits = _mark_waits(graph)
+    lines = (
+        _describe_rows(graph),
+        describe_read_loops(graph, _find_awaited_copies(graph, waits, COPY_TO_HOST)),
+        describe_write_loops(graph, _find_awaited_copies(graph, waits, COPY_TO_DEVICE)),
+        describe_round_trips(graph),
+    )
     return "; ".join(line for line in lines if line)
 
 

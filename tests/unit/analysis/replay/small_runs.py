@@ -18,7 +18,9 @@ from gpu_profile.analysis.replay.rank.rank_graph import (
 from gpu_profile.analysis.replay.run.join import join_graphs
 from gpu_profile.analysis.replay.run.run_graph import RunGraph
 
-LAUNCH, SYNC, KERNEL, ALL_REDUCE, MALLOC, FREE_ASYNC, TO_HOST, FILL, TO_DEVICE = range(9)
+LAUNCH, SYNC, KERNEL, ALL_REDUCE, MALLOC, FREE_ASYNC, TO_HOST, FILL, TO_DEVICE, ON_DEVICE = range(
+    10
+)
 NAMES = (
     "cudaLaunchKernel_v7000",
     "cudaStreamSynchronize",
@@ -29,6 +31,7 @@ NAMES = (
     "copy DtoH",
     "memset",
     "copy HtoD",
+    "copy DtoD",
 )
 OP_NAMES = {COMPUTE: KERNEL, COMMUNICATION: ALL_REDUCE, COPY: TO_HOST, SET: FILL}
 

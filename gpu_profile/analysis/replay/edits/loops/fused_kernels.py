@@ -3,10 +3,10 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from gpu_profile.analysis.activity.activity import COMPUTE, SET
+from gpu_profile.analysis.activity.activity import COMPUTE, COPY_ON_DEVICE, SET
 from gpu_profile.analysis.arrays.memo import once_each
 from gpu_profile.analysis.arrays.types import Flags, IntArray
-from gpu_profile.analysis.replay.changes import choose_ops, scale_delays
+from gpu_profile.analysis.replay.changes import choose_ops, match_copies, scale_delays
 from gpu_profile.analysis.replay.edits.calls import LATE_NS
 from gpu_profile.analysis.replay.run.run_graph import RunGraph
 from gpu_profile.analysis.replay.weights import Weights
@@ -27,13 +27,15 @@ EMPTY_NS = 700
 
 
 def mark_tiny(graph: RunGraph, is_batched: bool = True) -> Flags:
-    """A mask of the small kernels and fills of memory: in a batch narrow kernels are small, too."""
+    """A mask of the small kernels, fills and copies in the GPU's memory: in a batch narrow kernels
+    are small, too. PyTorch copies what is contiguous without a kernel.
+    """
     ops = graph.ops
     duration = ops.end - ops.start
     tiny = duration < TINY_NS
     if is_batched:
         tiny |= (duration < NARROW_NS) & (duration * measure_shares(graph) < TINY_NS)
-    works = (ops.kind == COMPUTE) | (ops.kind == SET)
+    works = np.isin(ops.kind, (COMPUTE, SET)) | match_copies(graph, COPY_ON_DEVICE)
     return np.asarray(choose_ops(graph) & tiny & works, np.bool_)
 
 

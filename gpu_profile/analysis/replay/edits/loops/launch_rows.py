@@ -51,12 +51,12 @@ class LaunchRows:
 
     def _mark_kernels(self, graph: RunGraph) -> Flags:
         """A mask of the calls that are the first of a part to launch their kernel."""
-        kernel = self.part * len(graph.names) + self._find_kernels(graph)
+        kernel = self.part * len(graph.names) + self.find_kernels(graph)
         is_first = np.zeros(len(self.calls), bool)
         is_first[np.unique(kernel, return_index=True)[1]] = True
         return is_first
 
-    def _find_kernels(self, graph: RunGraph) -> IntArray:
+    def find_kernels(self, graph: RunGraph) -> IntArray:
         """The name of what each call launches."""
         launched = graph.ops.call != NONE
         name = np.zeros(len(graph.calls.start), np.int64)
@@ -76,7 +76,7 @@ class LaunchRows:
         """For each call, how many parts of its step launch the same kernels in the same order."""
         first = np.flatnonzero(~self.mark_later())
         steps = graph.calls.step[self.calls[first]].tolist()
-        kernels = np.split(self._find_kernels(graph), first[1:])
+        kernels = np.split(self.find_kernels(graph), first[1:])
         parts = [(step, names.tobytes()) for step, names in zip(steps, kernels, strict=True)]
         counts = Counter(parts)
         alike = np.array([counts[part] for part in parts], np.int64)
@@ -100,6 +100,12 @@ class LaunchRows:
         edges[begins + LEAST_ROW] -= 1
         return self.keep(~is_single | (np.cumsum(edges)[:-1] > 0))
 
+    def split(self) -> list["LaunchRows"]:
+        """Each part by itself."""
+        places = np.flatnonzero(~self.mark_later())[1:]
+        pairs = zip(np.split(self.calls, places), np.split(self.part, places), strict=True)
+        return [LaunchRows(*pair) for pair in pairs] if len(self.calls) else []
+
     def keep(self, chosen: Flags) -> "LaunchRows":
         """The rows with the chosen calls only."""
         return LaunchRows(self.calls[chosen], self.part[chosen])
@@ -112,7 +118,7 @@ class LaunchRows:
         is_inside = self.part[begins] == self.part[begins + LEAST_ROW - 1]
         begins = begins[is_inside & chosen[begins]]
         places = begins[:, np.newaxis] + np.arange(LEAST_ROW)
-        kernels = self._find_kernels(graph)[places]
+        kernels = self.find_kernels(graph)[places]
         sequence = np.unique(kernels, axis=0, return_inverse=True)[1].ravel()
         pairs = np.unique(np.stack((sequence, self.part[begins]), axis=1), axis=0)
         return begins, np.asarray(np.bincount(pairs[:, 0])[sequence], np.int64)

@@ -9,8 +9,10 @@ import numpy as np
 from gpu_profile.analysis.activity.activity import COMPUTE, SET, SYNC_NAME
 from gpu_profile.analysis.arrays.types import Flags, IntArray
 from gpu_profile.analysis.replay.changes import free_calls, match_names
+from gpu_profile.analysis.replay.edits.loops.backward_loops import find_backward_rows
 from gpu_profile.analysis.replay.edits.loops.fused_kernels import fuse_kernels, measure_shares
 from gpu_profile.analysis.replay.edits.loops.launch_rows import LEAST_ROW, mark_runs
+from gpu_profile.analysis.replay.edits.loops.tiny_kernels import join_rows
 from gpu_profile.analysis.replay.rank.rank_graph import NONE
 from gpu_profile.analysis.replay.run.run_graph import RunGraph
 from gpu_profile.analysis.replay.weights import Weights
@@ -55,15 +57,39 @@ class _Turns:
 def fuse_read_loops(graph: RunGraph, weights: Weights, copies: IntArray) -> Weights:
     """What a loop launches for each of its reads (`copies`) is a part of what it launches first:
     the launches take no time, and the kernels begin and end with the first one, beside each other
-    where they leave multiprocessors idle.
+    where they leave multiprocessors idle. What autograd launches for it is one pass, too: a batch
+    takes the place of such a loop, with all of the host's work in it. Of another one the host may
+    need the values one by one.
     """
+    turns, in_loop = _find_read_turns(graph, copies)
+    weights = _fuse_launches(graph, weights, turns.list_calls(in_loop))
+    backward = find_backward_rows(graph, turns.launches[turns.end[in_loop]])
+    if not len(backward.calls):
+        return weights
+    weights = free_calls(graph, weights, turns.list_calls(in_loop, with_copies=True))
+    return join_rows(graph, weights, backward)
+
+
+def describe_read_loops(graph: RunGraph, copies: IntArray) -> str:
+    """Evidence of what autograd launches for the loops of these reads; "" without any."""
+    turns, in_loop = _find_read_turns(graph, copies)
+    count = len(find_backward_rows(graph, turns.launches[turns.end[in_loop]]).calls) / graph.steps
+    if not count:
+        return ""
+    return (
+        f"{count:.0f} launches a step of the backward pass come as often as a loop reads: the cost "
+        "is that of a batch of its turns, which has one backward pass"
+    )
+
+
+def _find_read_turns(graph: RunGraph, copies: IntArray) -> tuple[_Turns, Flags]:
+    """The turns that end with these reads, and a mask of those in loops."""
     turns = _find_turns(graph, copies)
     step = graph.calls.step[turns.launches]
     is_turn = (turns.count <= MOST_READS) & (step[turns.begin - 1] == step[turns.end])
     is_wide = turns.sum(_mark_calls(graph, measure_shares(graph) > NARROW)) > 0
     most = np.where(is_wide, MOST_LAUNCHES, MOST_OF_ITEM)
-    in_loop = _mark_loops(graph, turns, is_turn, most)
-    return _fuse_launches(graph, weights, turns.list_calls(in_loop))
+    return turns, _mark_loops(graph, turns, is_turn, most)
 
 
 def fuse_write_loops(graph: RunGraph, weights: Weights, copies: IntArray) -> Weights:

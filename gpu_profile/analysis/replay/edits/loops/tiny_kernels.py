@@ -52,25 +52,34 @@ def _join_rows(is_batched: bool, of_optimizer: bool | None = None) -> Apply:
     def apply(graph: RunGraph, weights: Weights) -> Weights:
         if not of_optimizer:
             weights = run_copy_loops_once(graph, weights, is_batched)
-        tiny, rows = _find_rows(graph, is_batched)
+        rows = find_tiny_rows(graph, is_batched)
         if of_optimizer is not None:
             rows = rows.keep(_mark_optimizer(graph)[rows.calls] == of_optimizer)
-        gone = ~rows.mark_batches(graph) if is_batched else np.ones(len(rows.calls), bool)
-        joined = _list_launched(graph, tiny, rows.calls[rows.mark_later() & gone])
-        share = measure_shares(graph)[joined] if is_batched else 1.0
-        weights = fuse_kernels(graph, weights, joined, share)
-        paused = rows.list_short_pauses(graph, weights)
-        weights = free_calls(graph, weights, rows.calls[gone & ~graph.calls.waits[rows.calls]])
-        return shorten(graph, weights, graph.nodes.call_start[paused], weights.silent[paused])
+        return join_rows(graph, weights, rows, is_batched)
 
     return apply
 
 
-def _find_rows(graph: RunGraph, is_batched: bool = True) -> tuple[Flags, LaunchRows]:
-    """The small kernels and fills that are in no loop with copies, and their rows."""
+def join_rows(
+    graph: RunGraph, weights: Weights, rows: LaunchRows, is_batched: bool = True
+) -> Weights:
+    """Each of these rows is one kernel, or one pass of its loop if it `is_batched`."""
+    gone = ~rows.mark_batches(graph) if is_batched else np.ones(len(rows.calls), bool)
+    joined = _list_launched(graph, rows.calls[rows.mark_later() & gone])
+    share = measure_shares(graph)[joined] if is_batched else 1.0
+    weights = fuse_kernels(graph, weights, joined, share)
+    paused = rows.list_short_pauses(graph, weights)
+    weights = free_calls(graph, weights, rows.calls[gone & ~graph.calls.waits[rows.calls]])
+    return shorten(graph, weights, graph.nodes.call_start[paused], weights.silent[paused])
+
+
+def find_tiny_rows(graph: RunGraph, is_batched: bool = True) -> LaunchRows:
+    """The rows of calls that launch small kernels, fills and copies, and are in no loop with copies
+    from the host.
+    """
     in_loop = np.isin(graph.ops.call, find_copy_loops(graph).rows.calls)
     tiny = mark_tiny(graph, is_batched) & ~in_loop
-    return tiny, find_launch_rows(graph, tiny).keep_main_loop(graph)
+    return find_launch_rows(graph, tiny).keep_main_loop(graph)
 
 
 def _mark_optimizer(graph: RunGraph) -> Flags:
@@ -83,15 +92,15 @@ def _mark_optimizer(graph: RunGraph) -> Flags:
 def launches_loops(graph: RunGraph) -> bool:
     """Whether most tiny kernels in rows are of loops, which a program can batch."""
     looped = np.unique(graph.ops.call[np.isin(graph.ops.call, find_copy_loops(graph).rows.calls)])
-    rows = _find_rows(graph)[1]
+    rows = find_tiny_rows(graph)
     return len(looped) > len(rows.calls) or rows.are_loops(graph)
 
 
-def _list_launched(graph: RunGraph, chosen: Flags, calls: IntArray) -> IntArray:
-    """The chosen operations that these calls launch."""
+def _list_launched(graph: RunGraph, calls: IntArray) -> IntArray:
+    """The operations that these calls launch."""
     launches = np.zeros(len(graph.calls.start) + 1, bool)  # the last cell is of NONE (-1)
     launches[calls] = True
-    return np.flatnonzero(chosen & launches[graph.ops.call])
+    return np.flatnonzero(graph.live & launches[graph.ops.call])
 
 
 def _describe_rows(graph: RunGraph) -> str:
@@ -102,8 +111,8 @@ def _describe_rows(graph: RunGraph) -> str:
 
 def _describe_narrow_kernels(graph: RunGraph) -> str:
     """Evidence of the kernels that a batch runs side by side; "" without any."""
-    tiny, rows = _find_rows(graph)
-    joined = _list_launched(graph, tiny, rows.calls[rows.mark_later()])
+    rows = find_tiny_rows(graph)
+    joined = _list_launched(graph, rows.calls[rows.mark_later()])
     narrow = joined[measure_shares(graph)[joined] < 1]
     if not len(narrow):
         return ""

@@ -1,0 +1,43 @@
+"""What autograd launches for the turns of a loop with reads: a batch of them has one backward pass.
+
+Autograd launches on a thread of its own, without a read. Its loop is known by its number of passes.
+"""
+
+import numpy as np
+
+from gpu_profile.analysis.arrays.types import IntArray
+from gpu_profile.analysis.replay.edits.loops.launch_rows import LaunchRows
+from gpu_profile.analysis.replay.edits.loops.tiny_kernels import find_tiny_rows
+from gpu_profile.analysis.replay.run.run_graph import RunGraph
+
+RATIOS = (0.5, 1, 2)
+"""Passes for each turn: 64 sentences with two spans each are 128 turns, and autograd launches two
+fills and two copies for a sentence, and one stack."""
+NEAR, MOST = 0.05, 0.5
+"""So far are the numbers apart at most, or by one: the first pass adds to no gradient. That part of
+a row's launches or more is of kernels that come so often."""
+
+
+def find_backward_rows(graph: RunGraph, reads: IntArray) -> LaunchRows:
+    """The rows of tiny kernels that autograd launches for a loop; `reads` end its turns, but for
+    the first one, which begins with the step.
+    """
+    rows = find_tiny_rows(graph)
+    parts = rows.split()
+    chosen = [_is_backward(graph, part, reads) for part in parts]
+    return rows.keep(np.repeat(np.array(chosen, bool), [len(part.calls) for part in parts]))
+
+
+def _is_backward(graph: RunGraph, row: LaunchRows, reads: IntArray) -> bool:
+    """Whether another thread launches the row after these turns of its step, and as often."""
+    first, calls = row.calls[0], graph.calls
+    turns = reads[
+        (calls.step[reads] == calls.step[first]) & (calls.start[reads] < calls.start[first])
+    ]
+    if not len(turns) or (calls.thread[turns] == calls.thread[first]).any():
+        return False
+    counts = np.unique(row.find_kernels(graph), return_counts=True)[1]
+    passes = (1 + len(turns)) * np.array(RATIOS)
+    far = np.abs(counts[:, np.newaxis] - passes)
+    is_near = (far <= np.maximum(NEAR * passes, 1)).any(axis=1)
+    return float(counts[is_near].sum()) >= MOST * len(row.calls)
