@@ -22,6 +22,8 @@ def find_backward_rows(graph: RunGraph, reads: IntArray) -> LaunchRows:
     """The rows of tiny kernels that autograd launches for a loop; `reads` end its turns, but for
     the first one, which begins with the step.
     """
+    if not len(reads):
+        return LaunchRows(reads, reads)
     rows = find_tiny_rows(graph)
     parts = rows.split()
     chosen = [_is_backward(graph, part, reads) for part in parts]
@@ -30,11 +32,10 @@ def find_backward_rows(graph: RunGraph, reads: IntArray) -> LaunchRows:
 
 def _is_backward(graph: RunGraph, row: LaunchRows, reads: IntArray) -> bool:
     """Whether another thread launches the row after these turns of its step, and as often."""
-    first, calls = row.calls[0], graph.calls
-    turns = reads[
-        (calls.step[reads] == calls.step[first]) & (calls.start[reads] < calls.start[first])
-    ]
-    if not len(turns) or (calls.thread[turns] == calls.thread[first]).any():
+    first, calls = int(row.calls[0]), graph.calls
+    is_before = (calls.start[reads] < calls.start[first]) & (calls.step[reads] == calls.step[first])
+    turns = reads[is_before & (graph.call_rank[reads] == graph.call_rank[first])]
+    if not len(turns) or np.any(calls.thread[turns] == calls.thread[first]):
         return False
     counts = np.unique(row.find_kernels(graph), return_counts=True)[1]
     passes = (1 + len(turns)) * np.array(RATIOS)
