@@ -23,7 +23,7 @@ sys.path.insert(0, str(ROOT))
 
 from bench.serving.score import score_steps  # noqa: E402 - of this checkout
 from gpu_profile.analysis.activity.cached import activities_of  # noqa: E402
-from gpu_profile.analysis.activity.steps import find_steps  # noqa: E402
+from gpu_profile.analysis.activity.steps.find_steps import find_steps  # noqa: E402
 from gpu_profile.analysis.findings.diagnose import judge_run  # noqa: E402
 from gpu_profile.analysis.findings.diagnosed_report import collect_report_facts  # noqa: E402
 from gpu_profile.analysis.findings.diagnosis import Diagnosis  # noqa: E402

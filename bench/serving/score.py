@@ -19,7 +19,8 @@ sys.path.insert(0, str(ROOT))
 
 from gpu_profile.analysis.activity.cached import activities_of  # noqa: E402 - of this checkout
 from gpu_profile.analysis.activity.serving.marks import KINDS, UNKNOWN  # noqa: E402
-from gpu_profile.analysis.activity.steps import Steps, find_steps  # noqa: E402
+from gpu_profile.analysis.activity.steps.find_steps import find_steps  # noqa: E402
+from gpu_profile.analysis.activity.steps.steps import Steps  # noqa: E402
 from gpu_profile.analysis.multi_report.clocks import read_session_start  # noqa: E402
 from gpu_profile.analysis.store.files.open_report import open_report  # noqa: E402
 from gpu_profile.analysis.tables.analysis import Scope  # noqa: E402

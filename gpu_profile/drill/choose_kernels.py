@@ -11,9 +11,9 @@ import numpy as np
 
 from gpu_profile.analysis.activity.activity import COMPUTE, Activity
 from gpu_profile.analysis.activity.cached import activities_of
-from gpu_profile.analysis.activity.common_steps import first_steady
 from gpu_profile.analysis.activity.start_up import find_start_up
-from gpu_profile.analysis.activity.steps import find_steps
+from gpu_profile.analysis.activity.steps.common_steps import first_steady
+from gpu_profile.analysis.activity.steps.find_steps import find_steps
 from gpu_profile.analysis.arrays.types import Flags, IntArray
 from gpu_profile.analysis.store.database import Database
 from gpu_profile.analysis.store.schema import KERNEL

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from gpu_profile.analysis.activity.cached import activities_of
-from gpu_profile.analysis.activity.steps import find_steps
+from gpu_profile.analysis.activity.steps.find_steps import find_steps
 from gpu_profile.analysis.findings.finding import Finding
 from gpu_profile.analysis.multi_report.survey import run_of, survey_report
 from gpu_profile.analysis.replay.changes import LEAST_SHARE

@@ -13,7 +13,7 @@ import numpy as np
 from gpu_profile.analysis.activity.activity import COMMUNICATION, COMPUTE, Activity
 from gpu_profile.analysis.activity.edges import QUEUE_DEPTH, allowed_edge, starts_program
 from gpu_profile.analysis.activity.nvtx_ranges import FOREVER
-from gpu_profile.analysis.activity.step_ranges import named_steps
+from gpu_profile.analysis.activity.steps.step_ranges import named_steps
 from gpu_profile.analysis.arrays.columns import is_among
 from gpu_profile.analysis.arrays.memo import once_each
 from gpu_profile.analysis.arrays.types import IntArray

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from gpu_profile.analysis.activity.activity import Activity
-from gpu_profile.analysis.activity.common_steps import first_steady
 from gpu_profile.analysis.activity.edges import starts_program
 from gpu_profile.analysis.activity.nvtx_ranges import FOREVER
-from gpu_profile.analysis.activity.steps import find_steps
+from gpu_profile.analysis.activity.steps.common_steps import first_steady
+from gpu_profile.analysis.activity.steps.find_steps import find_steps
 from gpu_profile.analysis.arrays.columns import is_among
 from gpu_profile.analysis.arrays.intervals import NOTHING, Intervals
 from gpu_profile.analysis.arrays.memo import once_each

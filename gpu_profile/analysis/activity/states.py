@@ -16,7 +16,8 @@ from gpu_profile.analysis.activity.comm.lanes import Arrivals, Collectives
 from gpu_profile.analysis.activity.comm.message_sizes import reduced_bytes
 from gpu_profile.analysis.activity.idle.gaps import CAUSES, find_gaps
 from gpu_profile.analysis.activity.start_up import StartUp, find_start_up, steady_window
-from gpu_profile.analysis.activity.steps import Steps, find_steps
+from gpu_profile.analysis.activity.steps.find_steps import find_steps
+from gpu_profile.analysis.activity.steps.steps import Steps
 from gpu_profile.analysis.arrays.intervals import Intervals
 from gpu_profile.analysis.arrays.memo import once_each
 from gpu_profile.analysis.arrays.packed import PackedIntervals, pack_intervals

@@ -9,7 +9,8 @@ import numpy as np
 from gpu_profile.analysis.activity.activity import COPY, Activity, Ops
 from gpu_profile.analysis.activity.health import Extent, rank_health
 from gpu_profile.analysis.activity.start_up import find_start_up, steady_window
-from gpu_profile.analysis.activity.steps import Steps, step_of
+from gpu_profile.analysis.activity.steps.place_on_gpu import step_of
+from gpu_profile.analysis.activity.steps.steps import Steps
 from gpu_profile.analysis.arrays.types import IntArray
 
 LAUNCHES = re.compile(r"(cuda|cu)(Launch(Cooperative)?Kernel|GraphLaunch)")

@@ -10,7 +10,9 @@ from gpu_profile.analysis.activity.activity import COMMUNICATION, COMPUTE, Activ
 from gpu_profile.analysis.activity.cached import activities_of, host_ranges_of
 from gpu_profile.analysis.activity.health import report_health
 from gpu_profile.analysis.activity.nvtx_ranges import NO_RANGE, Ranges, find_parents
-from gpu_profile.analysis.activity.steps import Steps, find_steps, host_steps, step_of
+from gpu_profile.analysis.activity.steps.find_steps import find_steps, host_steps
+from gpu_profile.analysis.activity.steps.place_on_gpu import step_of
+from gpu_profile.analysis.activity.steps.steps import Steps
 from gpu_profile.analysis.arrays.intervals import Intervals
 from gpu_profile.analysis.arrays.types import IntArray
 from gpu_profile.analysis.compare.completeness import Completeness, measure_completeness

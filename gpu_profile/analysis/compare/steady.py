@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from gpu_profile.analysis.activity.common_steps import common_steps, warm_up
+from gpu_profile.analysis.activity.steps.common_steps import common_steps, warm_up
 from gpu_profile.analysis.compare.samples import Metric, RankSamples
 from gpu_profile.analysis.compare.significance import FEWEST, Samples
 from gpu_profile.errors import ReportError

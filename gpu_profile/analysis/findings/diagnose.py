@@ -6,9 +6,9 @@ from itertools import chain
 from typing import Any, TypeVar
 
 from gpu_profile.analysis.activity.cached import activities_of
-from gpu_profile.analysis.activity.common_steps import common_steps, warm_up
 from gpu_profile.analysis.activity.health import ReportHealth
 from gpu_profile.analysis.activity.states import split_exposed
+from gpu_profile.analysis.activity.steps.common_steps import common_steps, warm_up
 from gpu_profile.analysis.findings.cost_limits import limit_costs
 from gpu_profile.analysis.findings.diagnosed_report import (
     DiagnosedReport,

@@ -8,7 +8,8 @@ from gpu_profile.analysis.activity.cached import activities_of, host_ranges_of
 from gpu_profile.analysis.activity.comm.lanes import Collectives
 from gpu_profile.analysis.activity.health import ReportHealth, report_health
 from gpu_profile.analysis.activity.states import RankStates, split_exposed
-from gpu_profile.analysis.activity.steps import Steps, host_steps
+from gpu_profile.analysis.activity.steps.find_steps import host_steps
+from gpu_profile.analysis.activity.steps.steps import Steps
 from gpu_profile.analysis.arrays.packed import pack_intervals
 from gpu_profile.analysis.findings.facts.common import CommonFacts, collect_common_facts
 from gpu_profile.analysis.findings.table import RULES

@@ -5,10 +5,10 @@ from dataclasses import asdict, dataclass, field, replace
 
 import numpy as np
 
-from gpu_profile.analysis.activity.common_steps import warm_up
 from gpu_profile.analysis.activity.serving.processes import OtherProcess
 from gpu_profile.analysis.activity.start_up import FIRST_STEPS
-from gpu_profile.analysis.activity.steps import Steps
+from gpu_profile.analysis.activity.steps.common_steps import warm_up
+from gpu_profile.analysis.activity.steps.steps import Steps
 from gpu_profile.analysis.arrays.types import IntArray
 from gpu_profile.analysis.findings.finding import drop_lone_rank, format_ranks
 from gpu_profile.analysis.findings.requests.times import IterationTimes, find_iteration_times

@@ -7,8 +7,8 @@ from typing import Generic, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from gpu_profile.analysis.activity.common_steps import CAP_QUANTILE
 from gpu_profile.analysis.activity.states import RankSplit, RankStates
+from gpu_profile.analysis.activity.steps.common_steps import CAP_QUANTILE
 from gpu_profile.analysis.arrays.memo import once_each
 from gpu_profile.analysis.arrays.periods import LEAST_NS, find_period, find_rare, find_single
 from gpu_profile.analysis.arrays.types import IntArray

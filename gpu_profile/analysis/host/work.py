@@ -10,7 +10,7 @@ from gpu_profile.analysis.activity.activity import COPY, COPY_TO_DEVICE, COPY_TO
 from gpu_profile.analysis.activity.idle.blocking_calls import STAGED_BYTES, blocking_calls
 from gpu_profile.analysis.activity.idle.gaps import SYNC, Gaps, find_gaps
 from gpu_profile.analysis.activity.start_up import steady_window
-from gpu_profile.analysis.activity.steps import find_steps
+from gpu_profile.analysis.activity.steps.find_steps import find_steps
 from gpu_profile.analysis.arrays.intervals import NOTHING, Intervals
 from gpu_profile.analysis.arrays.types import Flags, IntArray
 from gpu_profile.analysis.host.functions import top_functions

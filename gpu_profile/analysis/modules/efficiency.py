@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from gpu_profile.analysis.activity.activity import COMPUTE, Activity
-from gpu_profile.analysis.activity.steps import find_steps
+from gpu_profile.analysis.activity.steps.find_steps import find_steps
 from gpu_profile.analysis.arrays.columns import encode_column
 from gpu_profile.analysis.arrays.types import IntArray
 from gpu_profile.analysis.modules.flop_calls import (

@@ -7,9 +7,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gpu_profile.analysis.activity.activity import COMMUNICATION, COMPUTE, Activity
-from gpu_profile.analysis.activity.common_steps import first_steady
 from gpu_profile.analysis.activity.idle.gaps import LATENCY, QUEUED, Gaps, find_gaps
-from gpu_profile.analysis.activity.steps import find_steps
+from gpu_profile.analysis.activity.steps.common_steps import first_steady
+from gpu_profile.analysis.activity.steps.find_steps import find_steps
 from gpu_profile.analysis.arrays.columns import is_among
 from gpu_profile.analysis.arrays.intervals import FOREVER
 from gpu_profile.analysis.arrays.types import IntArray

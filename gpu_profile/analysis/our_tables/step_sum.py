@@ -7,9 +7,9 @@ from itertools import chain
 import numpy as np
 
 from gpu_profile.analysis.activity.cached import states_of
-from gpu_profile.analysis.activity.common_steps import common_steps, warm_up
 from gpu_profile.analysis.activity.serving.marks import KINDS
 from gpu_profile.analysis.activity.states import RankStates
+from gpu_profile.analysis.activity.steps.common_steps import common_steps, warm_up
 from gpu_profile.analysis.arrays.types import IntArray
 from gpu_profile.analysis.tables.analysis import Analysis
 from gpu_profile.table import Cell, Column, Table

@@ -4,10 +4,10 @@ from collections.abc import Iterator, Sequence
 from itertools import chain
 
 from gpu_profile.analysis.activity.cached import states_of
-from gpu_profile.analysis.activity.common_steps import common_steps, warm_up
 from gpu_profile.analysis.activity.serving.marks import KINDS, NOT_TOLD
 from gpu_profile.analysis.activity.states import RankStates
-from gpu_profile.analysis.activity.steps import Steps
+from gpu_profile.analysis.activity.steps.common_steps import common_steps, warm_up
+from gpu_profile.analysis.activity.steps.steps import Steps
 from gpu_profile.analysis.tables.analysis import Analysis
 from gpu_profile.table import Cell, Column, Table
 

@@ -7,11 +7,11 @@ from itertools import chain
 import numpy as np
 
 from gpu_profile.analysis.activity.cached import activities_of, compute_share, states_of
-from gpu_profile.analysis.activity.common_steps import common_steps, warm_up
 from gpu_profile.analysis.activity.serving.budget import PARTS, Budget, measure_budget
 from gpu_profile.analysis.activity.serving.marks import KINDS
 from gpu_profile.analysis.activity.serving.quantiles import QUANTILES, average_near
 from gpu_profile.analysis.activity.states import RankStates
+from gpu_profile.analysis.activity.steps.common_steps import common_steps, warm_up
 from gpu_profile.analysis.store.database import Database
 from gpu_profile.analysis.tables.analysis import Analysis, Scope
 from gpu_profile.table import Cell, Column, Table

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from gpu_profile.analysis.activity.activity import COMMUNICATION, COMPUTE, COPY, SET, Activity
 from gpu_profile.analysis.activity.cached import activities_of
 from gpu_profile.analysis.activity.nvtx_ranges import FOREVER, Ranges
-from gpu_profile.analysis.activity.steps import find_steps
+from gpu_profile.analysis.activity.steps.find_steps import find_steps
 from gpu_profile.analysis.arrays.columns import encode_column
 from gpu_profile.analysis.arrays.nesting import nest_intervals
 from gpu_profile.analysis.arrays.types import IntArray

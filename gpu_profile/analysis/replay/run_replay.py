@@ -7,7 +7,7 @@ from functools import cached_property
 import numpy as np
 
 from gpu_profile.analysis.activity.activity import COMMUNICATION
-from gpu_profile.analysis.activity.common_steps import common_steps, warm_up
+from gpu_profile.analysis.activity.steps.common_steps import common_steps, warm_up
 from gpu_profile.analysis.arrays.types import IntArray
 from gpu_profile.analysis.replay.rank.rank_graph import NoGraph, RankGraph, cut_steps
 from gpu_profile.analysis.replay.rank.typical_steps import choose_steps, typical_step

@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 
 from gpu_profile.analysis.activity.cached import activities_of
-from gpu_profile.analysis.activity.steps import find_steps
+from gpu_profile.analysis.activity.steps.find_steps import find_steps
 from gpu_profile.analysis.store.files.open_report import open_report
 from gpu_profile.analysis.tables.analysis import Scope
 from gpu_profile.settings.places import ROOT

@@ -12,7 +12,7 @@ import pytest
 from gpu_profile.analysis.activity.cached import activities_of
 from gpu_profile.analysis.activity.load.activities import load_activities
 from gpu_profile.analysis.activity.nvtx_ranges import Ranges
-from gpu_profile.analysis.activity.steps import find_steps
+from gpu_profile.analysis.activity.steps.find_steps import find_steps
 from gpu_profile.analysis.findings.diagnose import judge_run, make_views
 from gpu_profile.analysis.findings.diagnosed_report import collect_report_facts
 from gpu_profile.analysis.findings.diagnosis import Diagnosis

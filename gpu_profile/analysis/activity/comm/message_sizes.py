@@ -18,7 +18,9 @@ from gpu_profile.analysis.activity.activity import (
     NO_CALL,
     Activity,
 )
-from gpu_profile.analysis.activity.steps import Steps, find_steps, step_of
+from gpu_profile.analysis.activity.steps.find_steps import find_steps
+from gpu_profile.analysis.activity.steps.place_on_gpu import step_of
+from gpu_profile.analysis.activity.steps.steps import Steps
 from gpu_profile.analysis.arrays.columns import is_among, list_distinct
 from gpu_profile.analysis.arrays.types import IntArray
 from gpu_profile.analysis.tables.comm_kernels import (

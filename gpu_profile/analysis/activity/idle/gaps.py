@@ -20,7 +20,7 @@ from gpu_profile.analysis.activity.idle.stalls import (
     find_sure_stall,
 )
 from gpu_profile.analysis.activity.nvtx_ranges import Ranges, find_innermost
-from gpu_profile.analysis.activity.steps import find_steps
+from gpu_profile.analysis.activity.steps.find_steps import find_steps
 from gpu_profile.analysis.arrays.columns import narrow_column
 from gpu_profile.analysis.arrays.intervals import PART, Intervals
 from gpu_profile.analysis.arrays.memo import once_each

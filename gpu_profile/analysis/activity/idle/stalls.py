@@ -3,9 +3,9 @@
 import numpy as np
 
 from gpu_profile.analysis.activity.activity import Activity
-from gpu_profile.analysis.activity.common_steps import first_steady
-from gpu_profile.analysis.activity.step_period import GRAPH_CALL
-from gpu_profile.analysis.activity.steps import find_steps
+from gpu_profile.analysis.activity.steps.common_steps import first_steady
+from gpu_profile.analysis.activity.steps.find_steps import find_steps
+from gpu_profile.analysis.activity.steps.step_period import GRAPH_CALL
 from gpu_profile.analysis.arrays.ends import Lengths, narrow_differences
 from gpu_profile.analysis.arrays.intervals import PART, Intervals
 from gpu_profile.analysis.arrays.memo import once_each

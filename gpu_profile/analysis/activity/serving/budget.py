@@ -15,7 +15,8 @@ from gpu_profile.analysis.activity.activity import (
 )
 from gpu_profile.analysis.activity.idle.blocking_calls import blocking_calls
 from gpu_profile.analysis.activity.load.operations import GRAPH_NAME
-from gpu_profile.analysis.activity.steps import find_steps, step_of
+from gpu_profile.analysis.activity.steps.find_steps import find_steps
+from gpu_profile.analysis.activity.steps.place_on_gpu import step_of
 from gpu_profile.analysis.arrays.columns import list_distinct
 from gpu_profile.analysis.arrays.intervals import NOTHING, Intervals
 from gpu_profile.analysis.arrays.memo import once_each

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from gpu_profile.analysis.activity.nvtx_ranges import FOREVER, Ranges
-from gpu_profile.analysis.activity.step_ranges import FEWEST_STEPS
+from gpu_profile.analysis.activity.steps.step_ranges import FEWEST_STEPS
 from gpu_profile.analysis.arrays.columns import is_among, list_distinct
 from gpu_profile.analysis.arrays.types import Flags, IntArray
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from gpu_profile.analysis.activity.nvtx_ranges import load_ranges
 from gpu_profile.analysis.activity.serving.marks import read_mark
-from gpu_profile.analysis.activity.step_period import GRAPH_CALL
+from gpu_profile.analysis.activity.steps.step_period import GRAPH_CALL
 from gpu_profile.analysis.arrays.columns import is_among, list_distinct
 from gpu_profile.analysis.arrays.memo import once_each
 from gpu_profile.analysis.arrays.types import IntArray

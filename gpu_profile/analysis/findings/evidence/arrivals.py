@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gpu_profile.analysis.activity.comm.lanes import UNMATCHED
-from gpu_profile.analysis.activity.common_steps import CAP_QUANTILE
+from gpu_profile.analysis.activity.steps.common_steps import CAP_QUANTILE
 from gpu_profile.analysis.arrays.periods import Period, find_period
 from gpu_profile.analysis.arrays.types import IntArray
 from gpu_profile.analysis.findings.view import RankView, View

@@ -13,7 +13,7 @@ from gpu_profile.analysis.activity.health import Health, rank_health
 from gpu_profile.analysis.activity.serving.budget import Budget, measure_budget
 from gpu_profile.analysis.activity.start_up import find_start_up_with_compilations
 from gpu_profile.analysis.activity.states import RankStates, rank_states
-from gpu_profile.analysis.activity.steps import find_steps
+from gpu_profile.analysis.activity.steps.find_steps import find_steps
 from gpu_profile.analysis.arrays.columns import encode_column
 from gpu_profile.analysis.arrays.intervals import PART
 from gpu_profile.analysis.arrays.types import IntArray

@@ -7,7 +7,7 @@ import numpy as np
 from gpu_profile.analysis.activity.activity import Activity
 from gpu_profile.analysis.activity.idle.blocking_calls import blocking_calls
 from gpu_profile.analysis.activity.idle.stalls import choose_stall, find_least_stall
-from gpu_profile.analysis.activity.steps import Steps
+from gpu_profile.analysis.activity.steps.steps import Steps
 from gpu_profile.analysis.arrays.intervals import PART, Intervals
 from gpu_profile.analysis.arrays.types import IntArray
 

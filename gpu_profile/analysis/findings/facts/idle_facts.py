@@ -7,7 +7,7 @@ import numpy as np
 
 from gpu_profile.analysis.activity.activity import Activity
 from gpu_profile.analysis.activity.idle.gaps import CAUSES, Gaps, find_gaps
-from gpu_profile.analysis.activity.steps import find_steps
+from gpu_profile.analysis.activity.steps.find_steps import find_steps
 from gpu_profile.analysis.arrays.intervals import PART, Intervals
 from gpu_profile.analysis.arrays.types import Flags
 from gpu_profile.analysis.findings.facts.windows import is_in_steady_part

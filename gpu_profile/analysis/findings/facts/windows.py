@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from gpu_profile.analysis.activity.activity import Activity
 from gpu_profile.analysis.activity.start_up import steady_window
-from gpu_profile.analysis.activity.steps import find_steps
+from gpu_profile.analysis.activity.steps.find_steps import find_steps
 from gpu_profile.analysis.arrays.columns import is_rising
 from gpu_profile.analysis.arrays.types import Flags, IntArray
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from gpu_profile.analysis.activity.cached import host_ranges_of
 from gpu_profile.analysis.activity.nvtx_ranges import Ranges
-from gpu_profile.analysis.activity.step_ranges import named_steps
+from gpu_profile.analysis.activity.steps.step_ranges import named_steps
 from gpu_profile.analysis.nsys_tables.mpi_event_sum import MPI_EVENT_SUM
 from gpu_profile.analysis.nsys_tables.nvtx.nvtx_sum import NVTX_SUM
 from gpu_profile.analysis.nsys_tables.osrt_sum import OSRT_SUM

@@ -4,7 +4,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gpu_profile.analysis.activity.serving.marks import DECODE, MIXED, PREFILL
-from gpu_profile.analysis.activity.step_period import GRAPH_CALL
+from gpu_profile.analysis.activity.steps.step_period import GRAPH_CALL
 from gpu_profile.analysis.arrays.types import Flags, IntArray
 from gpu_profile.analysis.replay.as_others import measure_calls, scale_calls
 from gpu_profile.analysis.replay.changes import (

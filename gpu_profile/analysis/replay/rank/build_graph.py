@@ -9,7 +9,7 @@ from gpu_profile.analysis.activity.activity import COMMUNICATION, Activity
 from gpu_profile.analysis.activity.nvtx_ranges import NO_RANGE, find_innermost
 from gpu_profile.analysis.activity.serving.marks import PREFILL, UNKNOWN
 from gpu_profile.analysis.activity.serving.pauses import find_awaited
-from gpu_profile.analysis.activity.steps import find_steps
+from gpu_profile.analysis.activity.steps.find_steps import find_steps
 from gpu_profile.analysis.arrays.intervals import NEVER
 from gpu_profile.analysis.arrays.types import Flags, IntArray, Places
 from gpu_profile.analysis.modules.marks import fold_module

@@ -3,7 +3,7 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from gpu_profile.analysis.activity.common_steps import CAP_QUANTILE
+from gpu_profile.analysis.activity.steps.common_steps import CAP_QUANTILE
 from gpu_profile.analysis.arrays.periods import FEWEST_TIMES
 from gpu_profile.analysis.arrays.types import Flags, IntArray
 from gpu_profile.analysis.replay.step_times import SETTLING

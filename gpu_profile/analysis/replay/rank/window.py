@@ -5,8 +5,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from gpu_profile.analysis.activity.activity import NO_CALL, Activity
-from gpu_profile.analysis.activity.common_steps import CAP_QUANTILE, first_steady
-from gpu_profile.analysis.activity.steps import Steps, find_op_steps, find_steps
+from gpu_profile.analysis.activity.steps.common_steps import CAP_QUANTILE, first_steady
+from gpu_profile.analysis.activity.steps.find_steps import find_steps
+from gpu_profile.analysis.activity.steps.place_on_gpu import find_op_steps
+from gpu_profile.analysis.activity.steps.steps import Steps
 from gpu_profile.analysis.arrays.types import IntArray
 from gpu_profile.analysis.replay.rank.typical_steps import find_typical_steps
 

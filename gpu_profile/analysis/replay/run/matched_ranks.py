@@ -7,7 +7,8 @@ from typing import Protocol
 from gpu_profile.analysis.activity.activity import Activity
 from gpu_profile.analysis.activity.comm.collectives import collectives_of, match_collectives
 from gpu_profile.analysis.activity.comm.lanes import Arrivals, Collectives
-from gpu_profile.analysis.activity.steps import Steps, find_steps
+from gpu_profile.analysis.activity.steps.find_steps import find_steps
+from gpu_profile.analysis.activity.steps.steps import Steps
 
 
 class ReplayedRank(Protocol):

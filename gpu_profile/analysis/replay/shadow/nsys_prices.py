@@ -4,7 +4,7 @@ to the gaps between kernels.
 
 import numpy as np
 
-from gpu_profile.analysis.activity.step_period import GRAPH_CALL
+from gpu_profile.analysis.activity.steps.step_period import GRAPH_CALL
 from gpu_profile.analysis.arrays.types import IntArray
 from gpu_profile.analysis.replay.changes import find_edges, match_names
 from gpu_profile.analysis.replay.rank.rank_graph import NONE

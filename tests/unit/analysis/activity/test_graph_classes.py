@@ -8,7 +8,8 @@ import pytest
 
 from gpu_profile.analysis.activity.cached import activities_of
 from gpu_profile.analysis.activity.load.graph_classes import class_graphs
-from gpu_profile.analysis.activity.steps import Steps, find_steps
+from gpu_profile.analysis.activity.steps.find_steps import find_steps
+from gpu_profile.analysis.activity.steps.steps import Steps
 from gpu_profile.analysis.arrays.types import IntArray
 from gpu_profile.analysis.store.database import Database
 from gpu_profile.analysis.tables.analysis import Scope

@@ -8,7 +8,8 @@ import pytest
 from gpu_profile.analysis.activity.cached import activities_of
 from gpu_profile.analysis.activity.serving.budget import PARTS, measure_budget
 from gpu_profile.analysis.activity.serving.marks import KINDS, NOT_TOLD, Mark, read_mark
-from gpu_profile.analysis.activity.steps import Steps, find_steps
+from gpu_profile.analysis.activity.steps.find_steps import find_steps
+from gpu_profile.analysis.activity.steps.steps import Steps
 from gpu_profile.analysis.our_tables.token_budget import TOKEN_BUDGET
 from gpu_profile.analysis.store.files.open_report import open_report
 from gpu_profile.analysis.tables.analysis import Scope

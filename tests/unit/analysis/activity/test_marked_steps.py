@@ -5,7 +5,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from gpu_profile.analysis.activity.steps import Steps, find_steps
+from gpu_profile.analysis.activity.steps.find_steps import find_steps
+from gpu_profile.analysis.activity.steps.steps import Steps
 from gpu_profile.analysis.modules.module_times import find_steady_kernels
 from gpu_profile.analysis.store.database import Database
 from tests.reading import diagnose_reports

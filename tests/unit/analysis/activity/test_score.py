@@ -4,7 +4,7 @@ from pathlib import Path
 
 from bench.serving.score import score_steps
 from gpu_profile.analysis.activity.cached import activities_of
-from gpu_profile.analysis.activity.steps import find_steps
+from gpu_profile.analysis.activity.steps.find_steps import find_steps
 from gpu_profile.analysis.store.files.open_report import open_report
 from gpu_profile.analysis.tables.analysis import Scope
 from tests.generator.reports import EPOCH_NS

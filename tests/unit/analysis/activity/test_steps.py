@@ -7,10 +7,11 @@ import numpy as np
 import pytest
 
 from gpu_profile.analysis.activity.activity import COPY, Activity
-from gpu_profile.analysis.activity.common_steps import common_steps, first_steady
 from gpu_profile.analysis.activity.load.activities import load_activities
 from gpu_profile.analysis.activity.serving.marks import DECODE
-from gpu_profile.analysis.activity.steps import NO_STEPS, Steps, find_steps
+from gpu_profile.analysis.activity.steps.common_steps import common_steps, first_steady
+from gpu_profile.analysis.activity.steps.find_steps import find_steps
+from gpu_profile.analysis.activity.steps.steps import NO_STEPS, Steps
 from gpu_profile.analysis.store.database import Database
 from gpu_profile.analysis.tables.analysis import Scope
 from tests.unit.analysis.scenarios import Training

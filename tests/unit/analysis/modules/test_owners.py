@@ -9,8 +9,8 @@ import pytest
 
 from gpu_profile.analysis.activity.activity import COMMUNICATION, COMPUTE
 from gpu_profile.analysis.activity.cached import activities_of
-from gpu_profile.analysis.activity.common_steps import first_steady
-from gpu_profile.analysis.activity.steps import find_steps
+from gpu_profile.analysis.activity.steps.common_steps import first_steady
+from gpu_profile.analysis.activity.steps.find_steps import find_steps
 from gpu_profile.analysis.modules.marks import (
     FORWARD,
     Mark,

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from gpu_profile.analysis.activity.cached import activities_of, host_ranges_of
-from gpu_profile.analysis.activity.steps import find_steps, host_steps
+from gpu_profile.analysis.activity.steps.find_steps import find_steps, host_steps
 from gpu_profile.analysis.multi_report.ranks import split_window
 from gpu_profile.analysis.multi_report.survey import ReportSet, run_of, survey_report
 from gpu_profile.analysis.store.database import Database

@@ -7,7 +7,7 @@ from itertools import pairwise
 import numpy as np
 
 from gpu_profile.analysis.activity.activity import COMPUTE, Activity
-from gpu_profile.analysis.activity.steps import find_steps
+from gpu_profile.analysis.activity.steps.find_steps import find_steps
 from gpu_profile.analysis.arrays.columns import list_distinct
 from gpu_profile.analysis.arrays.types import IntArray
 from gpu_profile.analysis.findings.facts.kernel_names import list_longest, sum_by_name

@@ -7,8 +7,9 @@ import numpy as np
 
 from gpu_profile.analysis.activity.activity import NO_CALL, Activity
 from gpu_profile.analysis.activity.serving.marks import DECODE, NOT_TOLD
-from gpu_profile.analysis.activity.step_period import GRAPH_CALL
-from gpu_profile.analysis.activity.steps import find_steps, step_of
+from gpu_profile.analysis.activity.steps.find_steps import find_steps
+from gpu_profile.analysis.activity.steps.place_on_gpu import step_of
+from gpu_profile.analysis.activity.steps.step_period import GRAPH_CALL
 from gpu_profile.analysis.arrays.types import Flags, IntArray
 from gpu_profile.analysis.findings.finding import Judgement
 from gpu_profile.analysis.findings.idle_time import judge_state

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from gpu_profile.analysis.activity.activity import COMMUNICATION, NO_CALL, Activity
-from gpu_profile.analysis.activity.step_period import GRAPH_CALL
+from gpu_profile.analysis.activity.steps.step_period import GRAPH_CALL
 from gpu_profile.analysis.arrays.types import Flags, IntArray
 from gpu_profile.analysis.findings.evidence.arrivals import measure_lost_time
 from gpu_profile.analysis.findings.evidence.graph_arrivals import (

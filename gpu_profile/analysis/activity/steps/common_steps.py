@@ -4,8 +4,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from gpu_profile.analysis.activity.step_ranges import FEWEST_STEPS
-from gpu_profile.analysis.activity.steps import NO_STEPS, Steps
+from gpu_profile.analysis.activity.steps.step_ranges import FEWEST_STEPS
+from gpu_profile.analysis.activity.steps.steps import NO_STEPS, Steps
 from gpu_profile.analysis.arrays.types import IntArray
 
 CAP_QUANTILE = 0.9

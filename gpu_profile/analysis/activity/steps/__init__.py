@@ -1,0 +1,1 @@
+"""The steps of a rank: by marks, by ranges, or by what repeats; and those that all ranks have."""
