@@ -10,7 +10,7 @@ from gpu_profile.analysis.replay.rank.rank_graph import RankGraph, make_pairs
 from gpu_profile.analysis.replay.run_replay import Replay
 from gpu_profile.analysis.replay.shadow.find_shadow import find_shadow
 from gpu_profile.analysis.replay.shadow.host_scale import FACTORS
-from gpu_profile.analysis.replay.shadow.plain_step import Ratios
+from gpu_profile.analysis.replay.shadow.plain_step import PlainStep, Ratios
 from gpu_profile.analysis.replay.shadow.shadow import Shadow
 from gpu_profile.analysis.replay.shadow.timed_phases import TimedHost, measure_host
 from gpu_profile.analysis.replay.step_times import SelfTest
@@ -146,6 +146,20 @@ def test_a_factor_that_gives_the_control_is_taken() -> None:
     assert shadow.step_ms == pytest.approx(0.072, rel=0.02)
     words = make_plan(replay, shadow).to_lines()[0]
     assert "takes 60 % of the recorded time, as measured in the forward and the optimizer)" in words
+
+
+def test_a_control_of_forwards_alone_tells_the_host_and_the_step() -> None:
+    """A program without an optimizer: its marks time forwards, and a step is one or several. Of
+    three in 120 us the control has 0.6, and so has the host's time in them.
+    """
+    rank = make_phases(places=("forward",) * 3)
+    plain = PlainStep(ratio=0.6, phases=(0.6, 0.0))
+    replay, shadow = find(rank, 1e3 * plain.find_ms(0.12), plain.phases)
+    assert shadow.factor == pytest.approx(0.6, abs=0.01)
+    assert shadow.timed_in == ("forward",)
+    assert shadow.step_ms == pytest.approx(0.072, rel=0.02)
+    words = make_plan(replay, shadow).to_lines()[0]
+    assert "takes 60 % of the recorded time, as measured in the forward)" in words
 
 
 def test_the_control_then_tells_the_pauses_apart() -> None:
