@@ -5,7 +5,7 @@ import pytest
 from bench.causes.causes import PROGRAMS, find_causes, list_programs
 from gpu_profile.analysis.findings.table import RULES
 
-HELPERS = {"lightning_or_pytorch", "parts", "turns"}
+HELPERS = {"lightning_or_pytorch", "parts", "trainer_turns", "turns"}
 
 
 def test_each_program_says_which_findings_name_its_cause() -> None:

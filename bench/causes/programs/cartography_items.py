@@ -13,9 +13,9 @@ from transformers import (
     AlbertConfig,
     AlbertForSequenceClassification,
     Trainer,
-    TrainerCallback,
     TrainingArguments,
 )
+from trainer_turns import EndOfStep
 from turns import Turns
 
 BATCH, LENGTH, PAIRS, LABELS, WORDS = 96, 128, 9600, 3, 30_000
@@ -82,19 +82,6 @@ class Cartographer(Trainer):
         kept = self.on_host if self.turns.planted else self.on_gpu
         kept.keep(numbers, outputs.logits.detach().float(), inputs["labels"])
         return (outputs.loss, outputs) if return_outputs else outputs.loss
-
-
-class EndOfStep(TrainerCallback):
-    """Ends each step of the turns."""
-
-    def __init__(self, turns: Turns) -> None:
-        self.turns = turns
-        turns.step()
-
-    def on_step_end(self, args, state, control, **_):  # type: ignore[no-untyped-def]
-        if not self.turns.step():
-            control.should_training_stop = True
-        return control
 
 
 def run(turns: Turns) -> None:

@@ -7,7 +7,8 @@ import torch
 from parts import DEVICE, use_gpu
 from torch import nn
 from torch.utils.data import Dataset
-from transformers import GPT2Config, GPT2LMHeadModel, Trainer, TrainerCallback, TrainingArguments
+from transformers import GPT2Config, GPT2LMHeadModel, Trainer, TrainingArguments
+from trainer_turns import EndOfStep
 from turns import Turns
 
 PAIRS, LENGTH, LAYERS, WIDTH, WORDS, PROMPT, BETA = 8, 256, 6, 512, 16384, 64, 0.1
@@ -53,19 +54,6 @@ class DpoTrainer(Trainer):
         gains = (add_logs(model, words) - before).view(-1, 2)
         loss = -nn.functional.logsigmoid(BETA * (gains[:, 0] - gains[:, 1])).mean()
         return (loss, {"gains": gains}) if return_outputs else loss
-
-
-class EndOfStep(TrainerCallback):
-    """Ends each step of the turns."""
-
-    def __init__(self, turns: Turns) -> None:
-        self.turns = turns
-        turns.step()
-
-    def on_step_end(self, args, state, control, **_):  # type: ignore[no-untyped-def]
-        if not self.turns.step():
-            control.should_training_stop = True
-        return control
 
 
 def run(turns: Turns) -> None:

@@ -15,9 +15,9 @@ from transformers import (
     Qwen3Config,
     Qwen3ForCausalLM,
     Trainer,
-    TrainerCallback,
     TrainingArguments,
 )
+from trainer_turns import EndOfStep
 from turns import Turns
 
 BATCH, LENGTH, WORDS, WIDTH, LAYERS, TEXTS, BETA, HEAT = 16, 512, 32_000, 512, 4, 64, 0.5, 0.9
@@ -63,19 +63,6 @@ class Distiller(Trainer):
             teacher = self.teacher(input_ids=words, use_cache=False).logits
         student = model(input_ids=words, use_cache=False).logits
         return (find_divergence if self.turns.planted else self.compiled)(student, teacher)
-
-
-class EndOfStep(TrainerCallback):
-    """Ends each step of the turns."""
-
-    def __init__(self, turns: Turns) -> None:
-        self.turns = turns
-        turns.step()
-
-    def on_step_end(self, args, state, control, **_):  # type: ignore[no-untyped-def]
-        if not self.turns.step():
-            control.should_training_stop = True
-        return control
 
 
 def run(turns: Turns) -> None:

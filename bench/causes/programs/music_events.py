@@ -10,7 +10,8 @@ from typing import NamedTuple
 import torch
 from parts import use_gpu
 from torch.utils.data import Dataset
-from transformers import MistralConfig, MistralForCausalLM, Trainer, TrainerCallback, TrainingArguments
+from transformers import MistralConfig, MistralForCausalLM, Trainer, TrainingArguments
+from trainer_turns import EndOfStep
 from turns import Turns
 
 BATCH, LENGTH, LAYERS, WIDTH, PIECES, NOTES = 16, 1024, 8, 640, 48, 700
@@ -79,19 +80,6 @@ class Pieces(Dataset[dict[str, torch.Tensor]]):
         first = index % (len(events) - LENGTH)
         words = events[first : first + LENGTH]
         return {"input_ids": words, "labels": words}
-
-
-class EndOfStep(TrainerCallback):
-    """Ends each step of the turns."""
-
-    def __init__(self, turns: Turns) -> None:
-        self.turns = turns
-        turns.step()
-
-    def on_step_end(self, args, state, control, **_):  # type: ignore[no-untyped-def]
-        if not self.turns.step():
-            control.should_training_stop = True
-        return control
 
 
 def run(turns: Turns) -> None:

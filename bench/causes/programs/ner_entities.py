@@ -7,9 +7,9 @@ from transformers import (
     BertConfig,
     BertForTokenClassification,
     Trainer,
-    TrainerCallback,
     TrainingArguments,
 )
+from trainer_turns import EndOfStep
 from turns import Turns
 
 BATCH, LENGTH, WORDS = 64, 256, 16384
@@ -69,19 +69,6 @@ class Tagger(Trainer):
             right += len(said & real)
             total += len(said) + len(real)
         return 2 * right / max(total, 1)
-
-
-class EndOfStep(TrainerCallback):
-    """Ends each step of the turns."""
-
-    def __init__(self, turns: Turns) -> None:
-        self.turns = turns
-        turns.step()
-
-    def on_step_end(self, args, state, control, **_):  # type: ignore[no-untyped-def]
-        if not self.turns.step():
-            control.should_training_stop = True
-        return control
 
 
 def run(turns: Turns) -> None:

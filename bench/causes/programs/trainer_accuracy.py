@@ -7,7 +7,8 @@ import numpy as np
 import torch
 from parts import use_gpu
 from torch.utils.data import Dataset
-from transformers import LlamaConfig, LlamaForCausalLM, Trainer, TrainerCallback, TrainingArguments
+from transformers import LlamaConfig, LlamaForCausalLM, Trainer, TrainingArguments
+from trainer_turns import EndOfStep
 from turns import Turns
 
 BATCH, LENGTH, LAYERS, WIDTH, WORDS = 8, 512, 8, 768, 8192
@@ -45,19 +46,6 @@ class Learner(Trainer):
         right = guesses == inputs["labels"][:, 1:].cpu().numpy()
         self.accuracies.append(float(np.mean(right)))
         return (outputs.loss, outputs) if return_outputs else outputs.loss
-
-
-class EndOfStep(TrainerCallback):
-    """Ends each step of the turns."""
-
-    def __init__(self, turns: Turns) -> None:
-        self.turns = turns
-        turns.step()
-
-    def on_step_end(self, args, state, control, **_):  # type: ignore[no-untyped-def]
-        if not self.turns.step():
-            control.should_training_stop = True
-        return control
 
 
 def run(turns: Turns) -> None:

@@ -12,10 +12,10 @@ from transformers import (
     ElectraConfig,
     ElectraForMaskedLM,
     Trainer,
-    TrainerCallback,
     TrainingArguments,
 )
 from transformers.optimization import Adafactor
+from trainer_turns import EndOfStep
 from turns import Turns
 
 BATCH, LENGTH, LAYERS, WIDTH, WORDS, TEXTS = 64, 256, 10, 512, 8192, 2048
@@ -52,19 +52,6 @@ class Either(torch.optim.AdamW):
             self.adafactor.step()
         else:
             super().step(closure)
-
-
-class EndOfStep(TrainerCallback):
-    """Ends each step of the turns."""
-
-    def __init__(self, turns: Turns) -> None:
-        self.turns = turns
-        turns.step()
-
-    def on_step_end(self, args, state, control, **_):  # type: ignore[no-untyped-def]
-        if not self.turns.step():
-            control.should_training_stop = True
-        return control
 
 
 def run(turns: Turns) -> None:

@@ -15,9 +15,9 @@ from transformers import (
     RobertaConfig,
     RobertaForSequenceClassification,
     Trainer,
-    TrainerCallback,
     TrainingArguments,
 )
+from trainer_turns import EndOfStep
 from turns import Turns
 
 BATCH, LENGTH, LAYERS, WIDTH, WORDS, TEXTS, STARS = 48, 256, 8, 768, 16384, 768, 5
@@ -64,19 +64,6 @@ class Reviews(Dataset[Text]):
         known = self.vocabulary
         numbers = [2 + known.setdefault(word, len(known)) % (WORDS - 2) for word in words]
         return torch.tensor(numbers + [2] * (LENGTH - len(numbers)))
-
-
-class EndOfStep(TrainerCallback):
-    """Ends each step of the turns."""
-
-    def __init__(self, turns: Turns) -> None:
-        self.turns = turns
-        turns.step()
-
-    def on_step_end(self, args, state, control, **_):  # type: ignore[no-untyped-def]
-        if not self.turns.step():
-            control.should_training_stop = True
-        return control
 
 
 def run(turns: Turns) -> None:

@@ -3,7 +3,8 @@
 import torch
 from parts import use_gpu
 from torch.utils.data import Dataset
-from transformers import GPT2Config, GPT2LMHeadModel, Trainer, TrainerCallback, TrainingArguments
+from transformers import GPT2Config, GPT2LMHeadModel, Trainer, TrainingArguments
+from trainer_turns import EndOfStep
 from turns import Turns
 
 BATCH, LENGTH, LAYERS, WORDS = 16, 512, 6, 16384
@@ -43,19 +44,6 @@ class Collator:
             if (word * 31 + place) % 10:
                 kept.append(word)
         return kept[:LENGTH]
-
-
-class EndOfStep(TrainerCallback):
-    """Ends each step of the turns."""
-
-    def __init__(self, turns: Turns) -> None:
-        self.turns = turns
-        turns.step()
-
-    def on_step_end(self, args, state, control, **_):  # type: ignore[no-untyped-def]
-        if not self.turns.step():
-            control.should_training_stop = True
-        return control
 
 
 def run(turns: Turns) -> None:

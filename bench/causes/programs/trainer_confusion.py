@@ -11,9 +11,9 @@ from transformers import (
     SegformerConfig,
     SegformerForSemanticSegmentation,
     Trainer,
-    TrainerCallback,
     TrainingArguments,
 )
+from trainer_turns import EndOfStep
 from turns import Turns
 
 BATCH, SIZE, CLASSES, PHOTOS = 16, 384, 20, 32
@@ -55,19 +55,6 @@ class Segmenter(Trainer):
             return
         pairs = (found * CLASSES + true).flatten()
         self.on_gpu.scatter_add_(0, pairs, torch.ones_like(pairs))
-
-
-class EndOfStep(TrainerCallback):
-    """Ends each step of the turns."""
-
-    def __init__(self, turns: Turns) -> None:
-        self.turns = turns
-        turns.step()
-
-    def on_step_end(self, args, state, control, **_):  # type: ignore[no-untyped-def]
-        if not self.turns.step():
-            control.should_training_stop = True
-        return control
 
 
 def run(turns: Turns) -> None:

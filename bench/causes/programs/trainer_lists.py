@@ -11,11 +11,11 @@ from parts import use_gpu
 from torch.utils.data import Dataset
 from transformers import (
     Trainer,
-    TrainerCallback,
     TrainingArguments,
     Wav2Vec2Config,
     Wav2Vec2ForSequenceClassification,
 )
+from trainer_turns import EndOfStep
 from turns import Turns
 
 BATCH, SAMPLES, WORDS, CLIPS = 16, 16_000, 35, 64
@@ -46,19 +46,6 @@ class Collator:
         values = torch.tensor(clips) if self.turns.planted else torch.from_numpy(np.stack(clips))
         labels = torch.tensor([sample["labels"] for sample in samples])
         return {"input_values": values, "labels": labels}
-
-
-class EndOfStep(TrainerCallback):
-    """Ends each step of the turns."""
-
-    def __init__(self, turns: Turns) -> None:
-        self.turns = turns
-        turns.step()
-
-    def on_step_end(self, args, state, control, **_):  # type: ignore[no-untyped-def]
-        if not self.turns.step():
-            control.should_training_stop = True
-        return control
 
 
 def run(turns: Turns) -> None:

@@ -10,9 +10,9 @@ from transformers import (
     BertConfig,
     BertForSequenceClassification,
     Trainer,
-    TrainerCallback,
     TrainingArguments,
 )
+from trainer_turns import EndOfStep
 from turns import Turns
 
 BATCH, MOST, TYPICAL, LAYERS, WIDTH, WORDS, TEXTS = 64, 512, 90, 8, 768, 8192, 2048
@@ -50,19 +50,6 @@ class Pad:
             row[: len(text["input_ids"])] = text["input_ids"]
         labels = torch.stack([text["labels"] for text in texts])
         return {"input_ids": words, "attention_mask": (words > 0).long(), "labels": labels}
-
-
-class EndOfStep(TrainerCallback):
-    """Ends each step of the turns."""
-
-    def __init__(self, turns: Turns) -> None:
-        self.turns = turns
-        turns.step()
-
-    def on_step_end(self, args, state, control, **_):  # type: ignore[no-untyped-def]
-        if not self.turns.step():
-            control.should_training_stop = True
-        return control
 
 
 def run(turns: Turns) -> None:

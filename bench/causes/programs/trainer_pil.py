@@ -11,9 +11,9 @@ from transformers import (
     Dinov2Config,
     Dinov2ForImageClassification,
     Trainer,
-    TrainerCallback,
     TrainingArguments,
 )
+from trainer_turns import EndOfStep
 from turns import Turns
 
 BATCH, SIZE, CLASSES = 48, 224, 100
@@ -46,19 +46,6 @@ class Images(Dataset[dict[str, object]]):
         number = index % len(self.images)
         pixels = self.change(self.images[number]) if self.turns.planted else self.ready[number]
         return {"pixel_values": pixels, "labels": index % CLASSES}
-
-
-class EndOfStep(TrainerCallback):
-    """Ends each step of the turns."""
-
-    def __init__(self, turns: Turns) -> None:
-        self.turns = turns
-        turns.step()
-
-    def on_step_end(self, args, state, control, **_):  # type: ignore[no-untyped-def]
-        if not self.turns.step():
-            control.should_training_stop = True
-        return control
 
 
 def run(turns: Turns) -> None:

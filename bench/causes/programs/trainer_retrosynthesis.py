@@ -13,9 +13,9 @@ from transformers import (
     PegasusConfig,
     PegasusForConditionalGeneration,
     Trainer,
-    TrainerCallback,
     TrainingArguments,
 )
+from trainer_turns import EndOfStep
 from turns import Turns
 
 BATCH, LENGTH, LAYERS, WIDTH, WORDS, REACTIONS = 160, 128, 4, 640, 320, 1600
@@ -102,19 +102,6 @@ class Collator:
 
     def pad(self, row: list[int], value: int) -> list[int]:
         return row + [value] * (LENGTH - len(row))
-
-
-class EndOfStep(TrainerCallback):
-    """Ends each step of the turns."""
-
-    def __init__(self, turns: Turns) -> None:
-        self.turns = turns
-        turns.step()
-
-    def on_step_end(self, args, state, control, **_):  # type: ignore[no-untyped-def]
-        if not self.turns.step():
-            control.should_training_stop = True
-        return control
 
 
 def run(turns: Turns) -> None:

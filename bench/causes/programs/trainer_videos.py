@@ -8,11 +8,11 @@ from parts import use_gpu
 from torch.utils.data import Dataset
 from transformers import (
     Trainer,
-    TrainerCallback,
     TrainingArguments,
     VideoMAEConfig,
     VideoMAEForVideoClassification,
 )
+from trainer_turns import EndOfStep
 from turns import Turns
 
 BATCH, FRAMES, SIDE, WIDTH, LAYERS, CLASSES, STORED = 24, 16, 224, 384, 8, 16, 4
@@ -42,19 +42,6 @@ class Read:
         stored = self.stored if self.turns.planted else self.pinned
         labels = torch.tensor([number % CLASSES for number in numbers])
         return {"pixel_values": stored[numbers[0] % STORED], "labels": labels}
-
-
-class EndOfStep(TrainerCallback):
-    """Ends each step of the turns."""
-
-    def __init__(self, turns: Turns) -> None:
-        self.turns = turns
-        turns.step()
-
-    def on_step_end(self, args, state, control, **_):  # type: ignore[no-untyped-def]
-        if not self.turns.step():
-            control.should_training_stop = True
-        return control
 
 
 def run(turns: Turns) -> None:
