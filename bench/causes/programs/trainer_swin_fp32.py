@@ -10,9 +10,9 @@ from transformers import (
     SwinConfig,
     SwinForImageClassification,
     Trainer,
-    TrainerCallback,
     TrainingArguments,
 )
+from trainer_turns import EndOfTf32Step
 from turns import Turns
 
 RANKS = 2
@@ -32,24 +32,6 @@ class Images(Dataset[dict[str, object]]):
         return {"pixel_values": self.images[index % len(self.images)], "labels": index % CLASSES}
 
 
-class EndOfStep(TrainerCallback):
-    """Ends each step of the turns; TF32 is off with the cause."""
-
-    def __init__(self, turns: Turns) -> None:
-        self.turns = turns
-        self.go_on()
-
-    def go_on(self) -> bool:
-        goes_on = self.turns.step()
-        torch.backends.cuda.matmul.allow_tf32 = not self.turns.planted
-        return goes_on
-
-    def on_step_end(self, args, state, control, **_):  # type: ignore[no-untyped-def]
-        if not self.go_on():
-            control.should_training_stop = True
-        return control
-
-
 def run(turns: Turns) -> None:
     use_ranks(turns)
     config = SwinConfig(image_size=SIZE, embed_dim=WIDTH, num_labels=CLASSES)
@@ -61,5 +43,5 @@ def run(turns: Turns) -> None:
     )  # fmt: skip
     Trainer(
         model=SwinForImageClassification(config), args=arguments, train_dataset=Images(),
-        callbacks=[EndOfStep(turns)],
+        callbacks=[EndOfTf32Step(turns)],
     ).train()  # fmt: skip

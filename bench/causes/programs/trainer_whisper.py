@@ -8,11 +8,11 @@ from parts import use_gpu
 from torch.utils.data import Dataset
 from transformers import (
     Trainer,
-    TrainerCallback,
     TrainingArguments,
     WhisperConfig,
     WhisperForConditionalGeneration,
 )
+from trainer_turns import EndOfTf32Step
 from turns import Turns
 
 BATCH, LAYERS, WIDTH, FRAMES, WORDS, LENGTH = 8, 4, 512, 3000, 4096, 96
@@ -35,24 +35,6 @@ class Speech(Dataset[Sample]):
         return {"input_features": self.sounds[place], "labels": self.words[place]}
 
 
-class EndOfStep(TrainerCallback):
-    """Ends each step of the turns; TF32 is off with the cause."""
-
-    def __init__(self, turns: Turns) -> None:
-        self.turns = turns
-        self.go_on()
-
-    def go_on(self) -> bool:
-        goes_on = self.turns.step()
-        torch.backends.cuda.matmul.allow_tf32 = not self.turns.planted
-        return goes_on
-
-    def on_step_end(self, args, state, control, **_):  # type: ignore[no-untyped-def]
-        if not self.go_on():
-            control.should_training_stop = True
-        return control
-
-
 def run(turns: Turns) -> None:
     use_gpu(turns)
     config = WhisperConfig(
@@ -68,5 +50,5 @@ def run(turns: Turns) -> None:
     )  # fmt: skip
     Trainer(
         model=WhisperForConditionalGeneration(config), args=arguments, train_dataset=Speech(),
-        callbacks=[EndOfStep(turns)],
+        callbacks=[EndOfTf32Step(turns)],
     ).train()  # fmt: skip

@@ -78,25 +78,23 @@ def _match_collectives(
     number: int,
     clock_error_ns: int,
 ) -> bool:
-    lanes = [
-        lane_of(owner, collectives, np.flatnonzero(is_member))
-        for owner, collectives in enumerate(ranks)
-        if (
-            is_member := (collectives.communicator == communicator)
-            & (collectives.kind != _SEND_RECV)
-        ).any()
-    ]
-    if len(lanes) < 2:
-        return False
-    joined = [(lanes[0], 0)]
-    for lane in lanes[1:]:
-        shift = _find_shift(lanes[0], lane, clock_error_ns)
-        if shift is not None:
-            joined.append((lane, shift))
+    lanes = list(_list_lanes(ranks, communicator))
+    shifts_of = [(lane, _find_shift(lanes[0], lane, clock_error_ns)) for lane in lanes[1:]]
+    joined = [(lane, 0) for lane in lanes[:1]]
+    joined += [(lane, shift) for lane, shift in shifts_of if shift is not None]
     if len(joined) < 2:
         return False
     fill(arrivals, joined, number, clock_error_ns)
     return True
+
+
+def _list_lanes(ranks: Sequence[Collectives], communicator: int) -> Iterator[Lane]:
+    """The collectives of each rank in this communicator, where it has some."""
+    for owner, collectives in enumerate(ranks):
+        is_member = collectives.communicator == communicator
+        rows = np.flatnonzero(is_member & (collectives.kind != _SEND_RECV))
+        if len(rows):
+            yield lane_of(owner, collectives, rows)
 
 
 def _find_shift(first: Lane, lane: Lane, clock_error_ns: int) -> int | None:
