@@ -13,7 +13,7 @@ from gpu_profile.cli.terminal import print_tables, show_commands
 from gpu_profile.declared.image_ref import ImageRef
 from gpu_profile.declared.launchers import LAUNCHERS
 from gpu_profile.drill.choose_kernels import DrillPlan, plan_drill
-from gpu_profile.drill.drilled import FILE, make_table, match_launches, tell_drilled
+from gpu_profile.drill.drilled import FILE, Drilled, make_table, match_launches, tell_drilled
 from gpu_profile.drill.ncu_details import MARK, read_details
 from gpu_profile.drill.ncu_options import list_ncu_options
 from gpu_profile.errors import GpuProfileError, JobError, ReportError, SettingsError
@@ -56,17 +56,23 @@ def drill(options: DrillOptions) -> None:
     process.drive(launcher.check_job(job, _PLAN))
     count = len(plan.kernels)
     Progress().say(f"ncu measures {count} kernel{'s' * (count > 1)} of rank {plan.rank}")
-    launches = read_details(_run_job(job, launcher, settings, directory, options))
-    drilled = match_launches(plan, launches)
-    if not any(each.launch for each in drilled):
-        what = f"ncu met none of the kernels of {run.id}: it measured {launches[0].name}"
-        raise ReportError(what, "The program must repeat the recorded steps")
+    drilled = _match(plan, run, _run_job(job, launcher, settings, directory, options))
     table = make_table(plan, drilled)
     files.write_atomically(directory / FILE, to_json([table]), mode=0o600)
     if options.format != "text":
         print_tables([table], options.format)
         return
     print("\n".join(tell_drilled(plan, drilled)))
+
+
+def _match(plan: DrillPlan, run: RunRecord, details: str) -> tuple[Drilled, ...]:
+    """Return the plan's kernels with what ncu measured. Raises ReportError if it met none."""
+    launches = read_details(details)
+    drilled = match_launches(plan, launches)
+    if not any(each.launch for each in drilled):
+        what = f"ncu met none of the kernels of {run.id}: it measured {launches[0].name}"
+        raise ReportError(what, "The program must repeat the recorded steps")
+    return drilled
 
 
 def _use_launcher(options: DrillOptions, run: RunRecord, settings: Settings) -> Settings:

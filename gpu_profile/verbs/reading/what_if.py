@@ -13,6 +13,7 @@ from gpu_profile.analysis.replay.run_replay import Replay
 from gpu_profile.analysis.replay.shadow.find_shadow import find_shadow
 from gpu_profile.analysis.replay.shadow.plain_step import PlainStep
 from gpu_profile.analysis.replay.what_if import (
+    WhatIf,
     check_faster,
     find_change,
     parse_faster,
@@ -35,11 +36,7 @@ OF_FINDING = "finding:"
 
 def what_if(options: WhatIfOptions) -> None:
     """Print the step that a replay predicts for each change, and for all of them."""
-    faster = [parse_faster(text) for text in options.faster]
-    faster += [scale_bandwidth(options.bandwidth)] if options.bandwidth != 1 else []
-    if not options.remove and not faster:
-        hint = "Use --remove 'host pauses', --remove finding:1, --faster 'gemm=2' or --bandwidth 2"
-        raise SettingsError("what-if needs a change", hint)
+    faster = _read_faster(options)
     settings, choice = load_settings(options), ReportChoice.from_options(options)
     read = open_reading(choice, settings)
     parts = [answer[0] for answer in read.of([FINDINGS])]
@@ -58,13 +55,26 @@ def what_if(options: WhatIfOptions) -> None:
     shadow = find_shadow(replay, control_ms, control.callback_ns, control.phases)
     if shadow:
         tell_missed_control(options.control_ms, shadow.step_ms)
-    answer = predict_changes(replay, [*removed, *faster], shadow)
-    if options.format == "json":
+    _print_answer(predict_changes(replay, [*removed, *faster], shadow), options.format)
+
+
+def _read_faster(options: WhatIfOptions) -> list[Change]:
+    """The changes of --faster and --bandwidth. Raises SettingsError where no flag names any."""
+    faster = [parse_faster(text) for text in options.faster]
+    faster += [scale_bandwidth(options.bandwidth)] if options.bandwidth != 1 else []
+    if not options.remove and not faster:
+        hint = "Use --remove 'host pauses', --remove finding:1, --faster 'gemm=2' or --bandwidth 2"
+        raise SettingsError("what-if needs a change", hint)
+    return faster
+
+
+def _print_answer(answer: WhatIf, format_: str) -> None:
+    if format_ == "json":
         print(json.dumps(answer.as_json(), indent=2))
-    elif options.format == "text":
+    elif format_ == "text":
         print("\n".join(answer.to_lines()))
     else:
-        print_tables([answer.to_table()], options.format)
+        print_tables([answer.to_table()], format_)
 
 
 def _find_causes(
