@@ -26,7 +26,9 @@ _LINES_UP_TO = 8
 
 @dataclass(frozen=True)
 class BarPart:
-    """A part of a bar: its CSS class, full label, short label inside the bar, and amount."""
+    """A part of a bar: its CSS class, full label, short label inside the bar, with which the
+    full one begins, and amount.
+    """
 
     name: str
     label: str

@@ -67,7 +67,7 @@ def _list_left_out(ranks: Sequence[RankPicture]) -> tuple[tuple[int, str], ...]:
 _LEGEND = (
     ("compute", "compute"),
     ("transfer", "communication"),
-    ("wait", "waiting in it for another rank"),
+    ("wait", "wait in it for another rank"),
     ("memory", "copies and memsets"),
     ("calls", "CUDA calls"),
     ("stacks", "the host's functions and pauses"),

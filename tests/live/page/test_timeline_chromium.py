@@ -47,7 +47,7 @@ def test_the_timeline_answers_keys_buttons_and_the_pointer(browser: Browser, pag
     browser.run("timeline.show(100e6, 101e6)")
     held = browser.run("describe(timeline, timeline.left + 600, 4 + timeline.block + LANE + 5)")
     assert "AllReduce" in held
-    assert "waiting for another rank" in held
+    assert "wait for another rank" in held
     assert "every operation" in browser.run("document.getElementById('timeline-view').textContent")
     assert browser.problems == []
 

@@ -119,5 +119,5 @@ function drawWaits(timeline, pen, waits, y) {
     if (wide > 34) labels.push([x, wide]);
   }
   pencil.flush();
-  for (const [x, wide] of labels) timeline.label(pen, "waiting", x + 3, y + LANE / 2, wide - 6, "#fff");
+  for (const [x, wide] of labels) timeline.label(pen, "wait", x + 3, y + LANE / 2, wide - 6, "#fff");
 }

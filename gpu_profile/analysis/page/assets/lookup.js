@@ -47,7 +47,7 @@ function of(timeline, rank) { return timeline.alone ? "" : `, ${rank.title}`; }
 function held(rank, time) {
   const { start, end } = rank.waits, row = firstAfter(end, time);
   if (!(start[row] <= time)) return "";
-  return `\nwaiting for another rank for ${amount(end[row] - start[row], 4)}`;
+  return `\nwait for another rank: ${amount(end[row] - start[row], 4)}`;
 }
 
 function share(timeline, rank, lane, time) {

@@ -157,9 +157,9 @@ def _render_collective(table: Table, name: str, is_alone: bool) -> str:
     for index in range(len(rows)):
         wait, moved = cells["Wait"][index], cells["Transfer"][index]
         parts = (
-            BarPart("wait", "Waiting", "wait", wait),
-            BarPart("transfer", "Moving data", "transfer", moved),
-            BarPart("unsplit", "Not split", "comm", cells["Total"][index] - wait - moved),
+            BarPart("wait", "Wait for another rank", "wait", wait),
+            BarPart("transfer", "Transfer of data", "transfer", moved),
+            BarPart("unsplit", "Not split", "not split", cells["Total"][index] - wait - moved),
         )
         total = format_duration(cells["Total"][index])
         last = f"{total}, last in {cells['Arrived Last'][index]:.0f} %"

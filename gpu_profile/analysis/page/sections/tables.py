@@ -23,19 +23,20 @@ from gpu_profile.analysis.page.parts import (
 )
 from gpu_profile.table import Table
 
-# Column of temporal_breakdown: (CSS class, what a bar's part is called, the short form).
+# Column of temporal_breakdown: (CSS class, what a bar's part is called, the short form). The short
+# form is how the other one begins: who reads the bar finds it in the legend.
 STATES = {
     "Compute": ("compute", "Compute", "compute"),
-    "Exposed Comm Wait": ("wait", "Communication: waiting for another rank", "wait"),
-    "Exposed Comm Transfer": ("transfer", "Communication: moving data", "transfer"),
-    "Exposed Comm Unsplit": ("unsplit", "Communication: not split", "comm"),
+    "Exposed Comm Wait": ("wait", "Wait for another rank, in communication", "wait"),
+    "Exposed Comm Transfer": ("transfer", "Transfer of data, in communication", "transfer"),
+    "Exposed Comm Unsplit": ("unsplit", "Communication, not split", "communication"),
     "Exposed Memory": ("memory", "Copies and memsets", "copies"),
-    "Idle Launch": ("launch", "Idle: the host launches too slowly", "idle: launch"),
-    "Idle Stall": ("stall", "Idle: the host launches nothing", "idle: stall"),
-    "Idle Sync": ("sync", "Idle: after a blocking call", "idle: sync"),
-    "Idle Copy": ("copy", "Idle: after a blocking copy", "idle: copy"),
-    "Idle Queued": ("queued", "Idle: queued work waits", "idle: queued"),
-    "Idle Profiler": ("profiler", "Idle: held up by the profiler", "profiler"),
+    "Idle Launch": ("launch", "Idle, launch: the host launches too slowly", "idle, launch"),
+    "Idle Stall": ("stall", "Idle, stall: the host launches nothing", "idle, stall"),
+    "Idle Sync": ("sync", "Idle, sync: after a blocking call", "idle, sync"),
+    "Idle Copy": ("copy", "Idle, copy: after a blocking copy", "idle, copy"),
+    "Idle Queued": ("queued", "Idle, queued: work in the queue waits", "idle, queued"),
+    "Idle Profiler": ("profiler", "Idle, profiler: held up by it", "idle, profiler"),
     "No Request": ("unasked", "No request was there", "no request"),
 }
 
@@ -54,12 +55,12 @@ def render_overview(tables: Mapping[str, Table], facts_of_run: Overview) -> str:
 
     start_up = facts_of_run.start_up
     starting = [("Start-up", f"{start_up.seconds:.1f} s", "not counted beside")] if start_up else []
-    waiting = "Waiting for GPUs" if is_alone else "Waiting for ranks"
+    waiting = "Wait for GPUs" if is_alone else "Wait for ranks"
     communicating = []
     if tables["comm_sum"].rows:
         communicating = [
             (waiting, share("Exposed Comm Wait"), "exposed communication"),
-            ("Moving data", share("Exposed Comm Transfer"), "exposed communication"),
+            ("Transfer", share("Exposed Comm Transfer"), "exposed communication"),
         ]
     return render_figures(
         (

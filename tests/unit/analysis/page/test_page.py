@@ -22,7 +22,7 @@ from gpu_profile.analysis.page.charts import Bar, BarPart, draw_stacked
 from gpu_profile.analysis.page.events import Budget, draw_pictures
 from gpu_profile.analysis.page.pack import Packer
 from gpu_profile.analysis.page.parts import format_duration, format_size
-from gpu_profile.analysis.page.sections.tables import render_findings
+from gpu_profile.analysis.page.sections.tables import STATES, render_findings
 from gpu_profile.analysis.store.database import Database
 from gpu_profile.analysis.tables.analysis import Scope
 from gpu_profile.errors import ReportError
@@ -111,9 +111,7 @@ def test_each_rank_has_a_bar_that_sums_to_all_of_its_time(html: str) -> None:
         widths = [float(width) for width in re.findall(r"width:([\d.]+)%", bar)]
         assert sum(widths) == pytest.approx(100, abs=0.01)
     said = [label for label in Checked(html).labels if label.startswith("rank 0: compute")]
-    assert re.match(
-        r"rank 0: compute 114 ms \([\d.]+ %\), communication: waiting for another", said[0]
-    )
+    assert re.match(r"rank 0: compute 114 ms \([\d.]+ %\), wait for another rank", said[0])
 
 
 def test_what_the_recording_says_is_on_the_page(html: str) -> None:
@@ -229,6 +227,11 @@ def test_a_bar_has_its_numbers_in_words() -> None:
     assert 'aria-label="rank 0: waiting 3.00 ms (75.0 %), copy 1.00 ms (25.0 %)"' in draw_stacked(
         [bar]
     )
+
+
+def test_a_word_in_a_bar_is_how_the_legend_begins() -> None:
+    for _, label, short in STATES.values():
+        assert label.lower().startswith(short)
 
 
 def test_columns_are_packed_as_planes() -> None:
