@@ -13,8 +13,8 @@ from typing import Any
 
 from gpu_profile import process
 from gpu_profile.analysis.tables.by_name import ANALYSES, OURS
-from gpu_profile.command import Command
-from gpu_profile.errors import GateError, ReportError, SettingsError, ToolError
+from gpu_profile.command import Command, Result
+from gpu_profile.errors import GateError, ReportError, SettingsError, ToolError, did_you_mean
 from gpu_profile.runs import record
 from gpu_profile.verbs.assistant.pages import format_page, format_table_page
 
@@ -72,6 +72,9 @@ class Answers:
 
         `by` is "rank", "device" or "stream"; `filter` a regular expression for texts of rows.
         """
+        if table not in OURS and table not in ANALYSES:
+            hint = did_you_mean(table, (*OURS, *ANALYSES)) or "list_tables lists them"
+            raise SettingsError(f"no table is called {table!r}", hint)
         words = [f"--table={table}", f"--by={by}", f"--filter={filter}"]
         rows = self._read_rows(run, words, table)
         return format_table_page(rows, read_claims(table), offset)
@@ -95,8 +98,12 @@ class Answers:
         """
         words = ["--table=event_trace", f"--between={start_ns}:{end_ns}"]
         rows = self._read_rows(run, words, "event_trace")
-        rows = [row for row in rows if not ranks or row["Rank"] in ranks]
-        return format_table_page(rows, read_claims("event_trace"), offset)
+        chosen = [row for row in rows if not ranks or row["Rank"] in ranks]
+        if rows and not chosen:
+            others = ", ".join(map(str, sorted({row["Rank"] for row in rows})))
+            what = f"no event between these times is of rank {', '.join(map(str, ranks))}"
+            raise SettingsError(what, f"There are events of rank {others}")
+        return format_table_page(chosen, read_claims("event_trace"), offset)
 
     def compare_runs(self, base: str, new: str, metric: str = "step", offset: int = 0) -> str:
         """Compare two runs of list_runs: the verdict, the change, the kernels that changed.
@@ -130,9 +137,13 @@ class Answers:
         return rows
 
     def _name_run(self, run: str) -> list[str]:
-        if run == GIVEN and self.given:
+        is_given = run == GIVEN or (not run and not self._has_runs())
+        if is_given and self.given:
             return [f"--report={place}" for place in self.given]
         return [f"--run={self._find_run(run)}"]
+
+    def _has_runs(self) -> bool:
+        return self.report_dir.is_dir() and bool(record.list_runs(self.report_dir))
 
     def _find_side(self, run: str) -> str:
         """Return the path of a run for `compare`, which takes one directory or report a run."""
@@ -154,6 +165,8 @@ class Answers:
         return names[run]
 
     def _ask(self, verb: str, *words: str) -> dict[str, Any]:
+        if any("\0" in word for word in words):
+            raise SettingsError("a text of the question has a null byte", "Ask without it")
         command = self._make_command(verb, words)
         try:
             result = process.run(command, timeout_s=self.most_seconds)
@@ -162,13 +175,19 @@ class Answers:
             raise ReportError(what, f"On a terminal `invoke {verb}` has no limit") from error
         # A gate that fails has answered: the new run is slower.
         if result.returncode not in (0, GateError.exit_code):
-            raise ReportError(result.last_line.removeprefix("error: "))
+            raise ReportError(result.last_line.removeprefix("error: ") or _tell_end(verb, result))
         answer: dict[str, Any] = json.loads(result.stdout)
         return answer
 
     def _make_command(self, verb: str, words: Sequence[str]) -> Command:
         start = (sys.executable, str(_PACKAGE))  # gpu_profile/__main__.py
         return Command(argv=(*start, verb, *words, "--format=json", *self.settings_words))
+
+
+def _tell_end(verb: str, result: Result) -> str:
+    """The line on a verb that was killed, as by a machine without memory."""
+    ended = f"{verb} ended with exit code {result.returncode}, and said nothing"
+    return f"{ended}: on a terminal `invoke {verb}` may say why"
 
 
 def read_claims(table: str) -> str:

@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 
 from gpu_profile.analysis.tables.by_name import ANALYSES, OURS
+from gpu_profile.command import Result
 from gpu_profile.errors import ReportError, SettingsError, ToolError
-from gpu_profile.verbs.assistant.answers import Answers, read_claims
+from gpu_profile.verbs.assistant.answers import Answers, _tell_end, read_claims
 from gpu_profile.verbs.assistant.mcp import make_server
 from gpu_profile.verbs.assistant.pages import MOST_BYTES, format_page, format_table_page
 from tests.unit.analysis.synthetic import Rank, Recording
@@ -31,6 +32,40 @@ def test_a_run_is_one_of_report_dir_and_no_path(tmp_path: Path, place: Path) -> 
     for run in (str(place), "../..", "given", "s3://bucket/rank0.sqlite"):
         with pytest.raises(SettingsError, match="no run"):
             answers.diagnose(run)
+
+
+def test_the_given_reports_are_the_latest_run_where_there_is_no_other(place: Path) -> None:
+    answers = Answers(report_dir=place / "missing", given=(str(place),))
+    assert "rows" in json.loads(answers.read_table("cuda_gpu_kern_sum"))
+
+
+@pytest.mark.parametrize(
+    ("table", "told"),
+    [
+        ("", "no table is called ''. list_tables lists them"),
+        ("step_sum,step_trace", "Did you mean step_trace?"),
+        ("a\0b", "no table is called"),
+    ],
+)
+def test_a_table_that_is_none_is_one_line(table: str, told: str, place: Path) -> None:
+    with pytest.raises(SettingsError) as refused:
+        Answers(report_dir=place, given=(str(place),)).read_table(table, "given")
+    assert told in str(refused.value)
+
+
+def test_a_null_byte_and_a_verb_that_is_killed_are_one_line(place: Path) -> None:
+    answers = Answers(report_dir=place, given=(str(place),))
+    with pytest.raises(SettingsError, match="null byte"):
+        answers.read_table("step_sum", "given", filter="a\0b")
+    told = _tell_end("stats", Result(returncode=-9))
+    assert told.startswith("stats ended with exit code -9, and said nothing")
+
+
+@pytest.mark.further
+def test_ranks_without_an_event_are_told_apart_from_an_empty_time(place: Path) -> None:
+    answers = Answers(report_dir=place, given=(str(place),))
+    with pytest.raises(SettingsError, match=r"rank 9\. There are events of rank 0"):
+        answers.list_events(0, 10**12, "given", ranks=[9])
 
 
 @pytest.mark.further
