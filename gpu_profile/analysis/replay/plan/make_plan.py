@@ -33,9 +33,11 @@ from gpu_profile.analysis.replay.edits.iterations import (
     FEW_COPIES,
     find_copying_calls,
 )
+from gpu_profile.analysis.replay.edits.kernels.channels_first import put_channels_last
 from gpu_profile.analysis.replay.edits.kernels.fused_attention import fuse_attention
 from gpu_profile.analysis.replay.edits.kernels.fused_chains import fuse_chains
 from gpu_profile.analysis.replay.edits.kernels.tensor_cores import use_tensor_cores
+from gpu_profile.analysis.replay.edits.kernels.unaligned_products import align_products
 from gpu_profile.analysis.replay.edits.loops.tiny_kernels import launches_loops
 from gpu_profile.analysis.replay.edits.micro_batches import find_early_transfers
 from gpu_profile.analysis.replay.plan.plan import Plan, PlanItem
@@ -55,7 +57,12 @@ batch replaces is taken before three times as much: the launches of the rest sta
 kernels have to gain a third, too: the 15 times that an agent imagines need each other, and gain 26
 ms as a batch, 13 fused and 52 as a graph. In nine programs whose fix is a batch fused kernels gain
 0.87 times as much as a graph or more."""
-KERNELS = frozenset(("no_tensor_cores", "unfused_attention", "unfused_elementwise", "unused_gpu"))
+KERNELS = frozenset(
+    (
+        *("no_tensor_cores", "unaligned_matmul", "channels_first"),
+        *("unfused_attention", "unfused_elementwise", "unused_gpu"),
+    )
+)
 """Kinds whose changes shorten kernels."""
 EQUAL = 0.005
 """Of the step: kernels that gain less than waits by that gain as much."""
@@ -68,7 +75,8 @@ def list_changes(graph: RunGraph) -> tuple[Change, ...]:
     """The changes that a plan tries, those that are least to do first."""
     waits = () if _waits_for_tokens(graph) else (WAITS,)
     captures = (CAPTURES,) if len(find_captures(graph)) else ()
-    kernels = (use_tensor_cores(), fuse_attention(), fuse_chains(), SMALL_GRIDS)
+    products = (use_tensor_cores(), align_products(), put_channels_last())
+    kernels = (*products, fuse_attention(), fuse_chains(), SMALL_GRIDS)
     copies = (PAGEABLE_COPIES, EARLY_COPIES)
     first = (*captures, *copies, ALLOCATIONS, FEW_COPIES, *waits, *kernels)
     engine = (MISSED_GRAPHS, DECODE_GAP, PROMPTS) if graph.is_engine else ()

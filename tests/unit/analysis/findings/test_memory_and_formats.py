@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from gpu_profile.analysis.findings.evidence.hidden_kernels import HIDDEN
+from gpu_profile.analysis.findings.facts.kernel_times import KernelTimes
 from gpu_profile.analysis.findings.rules.gpu.no_tensor_cores import RULE, ScalarProducts
 from gpu_profile.analysis.findings.view import View
 from gpu_profile.analysis.replay.edits.kernels.tensor_cores import is_scalar
@@ -58,7 +59,7 @@ def test_allocations_at_the_start_are_no_finding(tmp_path: Path) -> None:
 def test_a_device_with_an_unknown_gpu_gains_nothing() -> None:
     """Beside a known one of the same rank: a program may use two GPUs."""
     time = np.full(4, 6_000_000)
-    fact = ScalarProducts(time, 0 * time, {}, ratio=0.0)
+    fact = ScalarProducts(KernelTimes(time, {}), KernelTimes(0 * time, {}), ratio=0.0)
     facts: Any = SimpleNamespace(states=SimpleNamespace(steps=()))
     assert RULE.time_ms(View(facts, facts, 0, 4, fact), "fp32") == 0
 

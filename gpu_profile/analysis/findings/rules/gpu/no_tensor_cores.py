@@ -1,14 +1,10 @@
 """Finding no_tensor_cores: matrix products in a format that the GPU's tensor cores do not take."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-import numpy as np
-
-from gpu_profile.analysis.activity.activity import COMPUTE, Activity
-from gpu_profile.analysis.arrays.columns import is_among, list_distinct
-from gpu_profile.analysis.arrays.types import IntArray
-from gpu_profile.analysis.findings.facts.windows import list_windows
+from gpu_profile.analysis.activity.activity import Activity
+from gpu_profile.analysis.findings.facts.kernel_times import KernelTimes, sum_kernels
 from gpu_profile.analysis.findings.finding import Finding, Judgement
 from gpu_profile.analysis.findings.rule import FindingRow, FindingRule
 from gpu_profile.analysis.findings.view import View
@@ -21,11 +17,9 @@ from gpu_profile.analysis.replay.edits.kernels.tensor_cores import (
     use_tensor_cores,
 )
 from gpu_profile.analysis.store.database import Database
-from gpu_profile.formats.function_names import shorten_names
 
 SHOWN_SHARE = 0.01
 """The part of the step in depthwise convolutions that is told."""
-MOST_NAMES, NAME_WIDTH = 3, 60
 ADVICE = (
     'Let fp32 matrix products use the tensor cores: torch.set_float32_matmul_precision("high") and '
     "torch.backends.cudnn.allow_tf32 = True (TF32), or torch.autocast with bfloat16. Products that "
@@ -37,37 +31,19 @@ ADVICE = (
 class ScalarProducts:
     """Matrix products of fp32 that run without tensor cores.
 
-    `time`: ns by window. `names`: ns in the steady part by short name. `ratio`: as of find_ratio().
-    `depthwise`: ns by window of depthwise convolutions, which are not in `time`.
+    `depthwise`: those of depthwise convolutions, which are not in `products`. `ratio`: as of
+    find_ratio().
     """
 
-    time: IntArray
-    depthwise: IntArray
-    names: Mapping[str, int]
+    products: KernelTimes
+    depthwise: KernelTimes
     ratio: float
 
 
 def collect_scalar_products(activity: Activity, _: Database) -> ScalarProducts:
     """The fp32 matrix products of one rank."""
-    ops = activity.ops
-    is_compute = ops.kind == COMPUTE
-    codes = list_distinct(ops.full_name[is_compute])
-    scalar = [code for code in codes if is_scalar(activity.names[code])]
-    apart = [code for code in codes if is_depthwise(activity.names[code])]
-    rows = np.flatnonzero(is_compute & is_among(ops.full_name, scalar))
-    short = shorten_names([activity.names[code] for code in scalar], NAME_WIDTH)
-    names = {
-        short[activity.names[code]]: int(ops.length[rows[ops.full_name[rows] == code]].sum())
-        for code in scalar
-    }
-    depthwise = np.flatnonzero(is_compute & is_among(ops.full_name, apart))
-    time, apart_time = _sum_time(activity, rows), _sum_time(activity, depthwise)
-    return ScalarProducts(time, apart_time, names, find_ratio(activity.gpu))
-
-
-def _sum_time(activity: Activity, rows: IntArray) -> IntArray:
-    ops = activity.ops
-    return list_windows(activity).sum(ops.start[rows], ops.length[rows].astype(np.int64))
+    products, depthwise = (sum_kernels(activity, each) for each in (is_scalar, is_depthwise))
+    return ScalarProducts(products, depthwise, find_ratio(activity.gpu))
 
 
 def judge_scalar_products(views: Sequence[View[ScalarProducts]]) -> Judgement:
@@ -82,7 +58,7 @@ def judge_scalar_products(views: Sequence[View[ScalarProducts]]) -> Judgement:
 
 
 def _measure_ms(view: View[ScalarProducts]) -> float:
-    return view.mean(view.fact.time) / 1e6
+    return view.mean(view.fact.products.time) / 1e6
 
 
 def _predict_gain(view: View[ScalarProducts]) -> float:
@@ -92,10 +68,9 @@ def _predict_gain(view: View[ScalarProducts]) -> float:
 
 def _list_evidence(view: View[ScalarProducts]) -> tuple[str, ...]:
     fact = view.fact
-    names = sorted(fact.names, key=lambda name: (-fact.names[name], name))[:MOST_NAMES]
     return (
         f"rank {view.rank}: {_measure_ms(view):.2f} of {view.step_ms:.2f} ms a step in fp32 matrix "
-        f"products without tensor cores, most in {', '.join(names)}",
+        f"products without tensor cores, most in {fact.products.list_names()}",
         f"rank {view.rank}: tensor cores multiply TF32 up to {fact.ratio:.1f} times as fast; the "
         f"estimate takes {REACHED * fact.ratio:.1f} times, its range {LEAST_SPEED_UP:.0f} to "
         f"{fact.ratio:.1f} times",
@@ -104,7 +79,7 @@ def _list_evidence(view: View[ScalarProducts]) -> tuple[str, ...]:
 
 
 def _list_depthwise(view: View[ScalarProducts]) -> Iterator[str]:
-    ms = view.mean(view.fact.depthwise) / 1e6
+    ms = view.mean(view.fact.depthwise.time) / 1e6
     if ms >= SHOWN_SHARE * view.step_ms:
         yield (
             f"rank {view.rank}: {ms:.2f} ms a step in depthwise convolutions are not counted: "
