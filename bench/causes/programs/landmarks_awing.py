@@ -1,4 +1,4 @@
-"""Landmarks of faces by heat maps of two sizes of network (ResNet of timm); the cause is the adaptive wing loss, operation by operation.
+"""Landmarks of faces by heat maps (a ResNet of timm); the cause is the adaptive wing loss, operation by operation.
 
 Each of its powers and logarithms reads and writes a number for each pixel of 98 maps of each face. The
 fix gives that one function to `torch.compile`.
@@ -52,7 +52,7 @@ class Landmarks(nn.Module):
         self.sides = nn.ModuleList(nn.Conv2d(count, WIDTH, 1) for count in channels)
         self.smooth = convolve(WIDTH, WIDTH)
         self.first, self.second = nn.Conv2d(WIDTH, LANDMARKS, 1), nn.Conv2d(WIDTH, LANDMARKS, 1)
-        self.refine = convolve(WIDTH + LANDMARKS, WIDTH)
+        self.back, self.refine = nn.Conv2d(LANDMARKS, WIDTH, 1), convolve(WIDTH, WIDTH)
 
     def forward(self, images: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         features = self.body(images)[1:]
@@ -61,7 +61,7 @@ class Landmarks(nn.Module):
             x = nn.functional.interpolate(x, scale_factor=2.0, mode="nearest") + side(feature)
         x = self.smooth(x)
         first = self.first(x)
-        return first, self.second(self.refine(torch.cat([x, first], 1)))
+        return first, self.second(self.refine(x + self.back(first)))
 
 
 def run(turns: Turns) -> None:

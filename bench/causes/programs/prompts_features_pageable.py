@@ -11,7 +11,7 @@ from parts import DEVICE, use_gpu
 from torch import nn
 from turns import Turns
 
-BATCH, WORDS, TEXT_WIDTH, CHANNELS, SIDE, SHARDS = 32, 300, 4096, 16, 32, 3
+BATCH, WORDS, TEXT_WIDTH, CHANNELS, SIDE, SHARDS = 32, 300, 4096, 16, 32, 2
 PATCH, WIDTH, HEADS, LAYERS = 2, 1024, 16, 8
 TOKENS, PIXELS = (SIDE // PATCH) ** 2, CHANNELS * PATCH * PATCH
 
