@@ -3,7 +3,6 @@
 The scenes lie in pinned memory, and the copy is in the stream of the kernels. The fix copies the next
 batch in a stream of its own meanwhile.
 """
-
 # causes: exposed_copy
 import torch
 import torchvision

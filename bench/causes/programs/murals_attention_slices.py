@@ -3,7 +3,6 @@
 It saves memory that an old GPU lacked: the scores of four heads at a time are written, and read
 again. The fix is `scaled_dot_product_attention`, which writes none.
 """
-
 # causes: unfused_attention
 import torch
 import torch.nn.functional as F

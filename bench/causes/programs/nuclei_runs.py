@@ -3,7 +3,6 @@
 All masks are copied to the host, and passed over one by one. The fix finds where runs begin on the
 GPU, and copies those places.
 """
-
 # causes: idle, pageable_copy
 import numpy as np
 import torch

@@ -2,7 +2,6 @@
 
 That is PyTorch's default. The fix is `torch.set_float32_matmul_precision("high")`.
 """
-
 # causes: no_tensor_cores
 import timm
 import torch

@@ -3,7 +3,6 @@
 PyTorch gives a row to one block, and there are 16 questions. The fix finds the best scores first, and
 the sum of all by parts of a row.
 """
-
 # causes: unused_gpu
 import torch
 from parts import DEVICE, use_gpu
@@ -11,17 +10,8 @@ from torch import nn
 from transformers import DistilBertConfig, DistilBertModel
 from turns import Turns
 
-GROUPS, QUESTIONS, ASKED, PASSAGES, WIDTH, PARTS, BEST, HEAT = (
-    16,
-    16,
-    32,
-    2**21,
-    256,
-    2048,
-    20,
-    0.05,
-)
-BATCHES = 4
+GROUPS, QUESTIONS, ASKED, PASSAGES, WIDTH, BATCHES = 16, 16, 32, 2**21, 256, 4
+PARTS, BEST, HEAT = 2048, 20, 0.05
 
 Found = tuple[torch.Tensor, torch.Tensor]
 

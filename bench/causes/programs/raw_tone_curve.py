@@ -3,7 +3,6 @@
 Black level, white balance, saturation, a film's curve and sRGB each pass through memory. The fix is
 torch.compile of that function.
 """
-
 # causes: unfused_elementwise
 import torch
 import torchvision

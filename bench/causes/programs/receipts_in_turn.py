@@ -3,7 +3,6 @@
 The GPU idles meanwhile. The fix launches a batch first, and then turns the one before it into texts:
 its letters are in pinned memory by then.
 """
-
 # causes: idle, synchronization
 import torch
 import torch.nn.functional as F

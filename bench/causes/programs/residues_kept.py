@@ -3,7 +3,6 @@
 The host waits for the batch, and a copy to new pageable memory. The fix copies to pinned memory that
 is kept, and hands a batch to the writer of files when the next one is launched.
 """
-
 # causes: pageable_copy
 from collections import deque
 

@@ -3,7 +3,6 @@
 Each call has a boolean mask and a number of boxes that the host waits for. The fix is one call of
 `batched_nms` for all.
 """
-
 # causes: synchronization, tiny_kernels, host_bound
 import torch
 import torchvision
@@ -37,7 +36,7 @@ class Detector(nn.Module):
         middle = torch.stack([best % columns, best // columns], -1) + shifts[..., :2].tanh()
         sides = 2 + 6 * shifts[..., 2:].sigmoid()
         corners = torch.cat([middle - sides / 2, middle + sides / 2], -1) * (SIZE / columns)
-        return corners, score, kind.gather(1, best)
+        return corners.clamp(0, SIZE), score, kind.gather(1, best)
 
 
 def drop_by_kinds(corners: torch.Tensor, scores: torch.Tensor, kinds: torch.Tensor) -> torch.Tensor:

@@ -3,7 +3,6 @@
 Its convolutions have TF32, which cuDNN may use by default, the products of its transformer do not.
 The fix is `torch.backends.cuda.matmul.allow_tf32`.
 """
-
 # causes: no_tensor_cores
 import torch
 import torchaudio

@@ -3,7 +3,6 @@
 The best place of each joint is refined by its neighbours, and put into the frame of the camera. The
 fix calls the same function once for all swimmers.
 """
-
 # causes: tiny_kernels, host_bound
 import timm
 import torch

@@ -3,7 +3,6 @@
 `torch.tensor(matrix, device="cuda")` copies 24 bytes, and waits. The fix makes one tensor of all
 matrices. The words are cut and read in batches in both.
 """
-
 # causes: many_small_copies, synchronization, host_bound
 import math
 
