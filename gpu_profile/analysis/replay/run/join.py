@@ -18,7 +18,13 @@ from gpu_profile.analysis.replay.run.run_graph import (
     RunGraph,
     join_columns,
 )
-from gpu_profile.analysis.replay.run.turns import Turns, end_turns, find_turns
+from gpu_profile.analysis.replay.run.turns import (
+    Turns,
+    end_tails,
+    end_turns,
+    find_turns,
+    pair_streams,
+)
 
 LATENCY_NS, LATENCY_QUANTILE = 1_500, 0.02
 """From the return of a launch to the start of its operation; the least that a recording shows."""
@@ -44,7 +50,7 @@ def join_graphs(
     """The graph of these ranks, which have the same number of steps."""
     columns, links = join_columns(graphs)
     turns = find_turns(columns)
-    columns = end_turns(columns, turns)
+    columns = end_tails(end_turns(columns, turns))
     meetings = find_meetings(columns, collectives, arrivals, clock_error_ns)
     work, stretch = measure_contention(columns, len(graphs))
     meets = meetings.mark_members(len(columns.ops.start))
@@ -127,16 +133,7 @@ class _Draft:
 
     def _add_streams(self) -> None:
         """From the end of the operation before; from its start where both overlap."""
-        calls, ops = self._columns.calls, self._columns.ops
-        launched = ops.start
-        if len(calls.start):
-            launched = np.where(ops.call == NONE, ops.start, calls.start[ops.call])
-        # What was launched before the window has no call in it, and is ahead of all others on its
-        # stream.
-        launched = np.where(ops.step == BEFORE, np.iinfo(np.int64).min, launched)
-        order = np.lexsort((ops.start, launched, ops.stream))
-        same = ops.stream[order][1:] == ops.stream[order][:-1]
-        before, later = order[:-1][same], order[1:][same]
+        ops, (before, later) = self._columns.ops, pair_streams(self._columns)
         apart = ops.end[before] <= ops.start[later]
         self._add(Edge.STREAM, self._op_ends(before[apart]), self._op_starts(later[apart]))
         before, later = before[~apart], later[~apart]

@@ -8,7 +8,7 @@ import numpy as np
 
 from gpu_profile.analysis.activity.activity import COMPUTE, COPY
 from gpu_profile.analysis.arrays.types import IntArray
-from gpu_profile.analysis.replay.rank.rank_graph import NONE
+from gpu_profile.analysis.replay.rank.rank_graph import BEFORE, NONE
 from gpu_profile.analysis.replay.run.run_graph import Columns
 
 MOST_TAIL, MOST_TAIL_NS = 0.05, 30_000
@@ -55,6 +55,37 @@ def end_turns(columns: Columns, turns: Turns) -> Columns:
     end = columns.ops.end.copy()
     np.minimum.at(end, turns.last_ops, columns.ops.start[turns.next_ops])
     return replace(columns, ops=replace(columns.ops, end=end))
+
+
+def end_tails(columns: Columns) -> Columns:
+    """The columns, where an operation ends when the next one of its stream begins, if that begins
+    in its second half and ends later.
+
+    The last blocks of a kernel run beside the first of the next one: 0.03 to 2 us, and 13 of a
+    kernel of 1 ms (H200). The next one still waits for all of it, so that a shorter kernel makes
+    it begin earlier.
+    """
+    ops, (before, later) = columns.ops, pair_streams(columns)
+    tail = ops.end[before] - ops.start[later]
+    is_tail = (tail > 0) & (2 * tail <= ops.end[before] - ops.start[before])
+    is_tail &= ops.end[later] >= ops.end[before]
+    end = ops.end.copy()
+    end[before[is_tail]] = ops.start[later[is_tail]]
+    return replace(columns, ops=replace(ops, end=end))
+
+
+def pair_streams(columns: Columns) -> tuple[IntArray, IntArray]:
+    """Each operation and the next one of its stream, in the order of their launches. What was
+    launched before the window has no call in it, and is ahead of all others on its stream.
+    """
+    calls, ops = columns.calls, columns.ops
+    launched = ops.start
+    if len(calls.start):
+        launched = np.where(ops.call == NONE, ops.start, calls.start[ops.call])
+    launched = np.where(ops.step == BEFORE, np.iinfo(np.int64).min, launched)
+    order = np.lexsort((ops.start, launched, ops.stream))
+    same = ops.stream[order][1:] == ops.stream[order][:-1]
+    return order[:-1][same], order[1:][same]
 
 
 def _find_engines(columns: Columns) -> IntArray:
