@@ -19,7 +19,7 @@ class Sales(nn.Module):
     def __init__(self) -> None:
         super().__init__()
         self.keep = nn.Parameter(torch.rand(CHANNELS))
-        self.half = nn.Parameter(torch.zeros(CHANNELS))
+        self.half_effect = nn.Parameter(torch.zeros(CHANNELS))
         self.first, self.last = nn.Linear(CHANNELS, WIDTH), nn.Linear(WIDTH, 1)
         self.blocks = nn.Sequential(*(Block(WIDTH, HEADS) for _ in range(LAYERS)))
         days = torch.arange(DAYS)
@@ -29,7 +29,7 @@ class Sales(nn.Module):
         keep = self.keep.sigmoid()
         effect = self.add_up(spent, keep) if day_by_day else self.multiply(spent, keep)
         with torch.autocast("cuda", dtype=torch.bfloat16):
-            x = self.first(effect / (effect + self.half.exp()))
+            x = self.first(effect / (effect + self.half_effect.exp()))
             return self.last(self.blocks(x)).squeeze(-1)
 
     def add_up(self, spent: torch.Tensor, keep: torch.Tensor) -> torch.Tensor:
