@@ -19,7 +19,7 @@ export NCCL_NVLS_ENABLE=0 TORCH_SYMM_MEM_DISABLE_MULTICAST=1 NVSHMEM_DISABLE_NVL
 export HF_HUB_OFFLINE=1 XLA_PYTHON_CLIENT_PREALLOCATE=false TOKENIZERS_PARALLELISM=false
 
 readonly light=(--trace=cuda,nvtx --sample=none --cpuctxsw=none --cuda-event-trace=false
-  --cuda-graph-trace=graph:host-only --nvtx-domain-exclude=TSL --wait=primary)
+  --nvtx-domain-exclude=TSL --wait=primary)
 
 # command NAME MODE: the words that run a program, into `words`, and its number of ranks
 command_of() {
@@ -44,10 +44,12 @@ measure() {
 
 # record NAME MODE
 record() {
+  local report rank graphs=graph
+  # As `profile` has it: XLA puts the kernels of JAX into CUDA graphs.
+  if grep -qE '^(import|from) (jax|flax)' "$here/programs/$1".*; then graphs=node; fi
   command_of "$1" "$2"
   timeout "$limit" python3 "$agent" --output="$out/$1/$2" --annotate="$level" --nsys="$nsys" \
-    ${ranks:+--processes="$ranks"} "${light[@]}" -- "${words[@]}" >"$out/$1/$2.log" 2>&1 || echo "$1 $2: exit code $?; see $2.log" >&2
-  local report rank
+    ${ranks:+--processes="$ranks"} "${light[@]}" --cuda-graph-trace="$graphs:host-only" -- "${words[@]}" >"$out/$1/$2.log" 2>&1 || echo "$1 $2: exit code $?; see $2.log" >&2
   for report in "$out/$1/$2"/*.nsys-rep; do
     rank=$(basename -- "$report")
     "$nsys" export --type=sqlite --include-blobs=true --force-overwrite=true \

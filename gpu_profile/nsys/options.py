@@ -34,13 +34,16 @@ _KINDS: Mapping[str, str] = {
 }
 
 
-def profile_options(spec: ProfileSpec, help_text: str, *, gpus: bool = True) -> tuple[str, ...]:
+def profile_options(
+    spec: ProfileSpec, help_text: str, *, gpus: bool = True, nodes: bool = False
+) -> tuple[str, ...]:
     """Return the options of `nsys profile` for every rank; the user's nsys_args come last.
 
-    profile.py adds `--output` and the command. `gpus`: the job uses GPUs. Raises SettingsError for
-    options that this nsys lacks, with those it has.
+    profile.py adds `--output` and the command. `gpus`: the job uses GPUs. `nodes`: the kernels of
+    CUDA graphs are recorded one by one, unless the user says how. Raises SettingsError for options
+    that this nsys lacks, with those it has.
     """
-    return _collect_options(spec, parse_options(help_text), gpus=gpus)
+    return _collect_options(spec, parse_options(help_text), gpus=gpus, nodes=nodes)
 
 
 def first_options(
@@ -124,14 +127,17 @@ def _split_option(option: str) -> tuple[str, str]:
     return name, value
 
 
-def _collect_options(spec: ProfileSpec, has: Options, *, gpus: bool) -> tuple[str, ...]:
+def _collect_options(
+    spec: ProfileSpec, has: Options, *, gpus: bool, nodes: bool
+) -> tuple[str, ...]:
     if spec.annotate == "ops" and "pytorch" not in has:
         raise SettingsError(
             "--annotate ops is not available: this nsys has no --pytorch, which records shapes",
             "Use --annotate modules, or a newer nsys",
         )
     given_names = list_given_options(has, spec.nsys_args)
-    value_by_option = {**_choose_preset_options(spec, has, gpus=gpus), **_check_options(spec, has)}
+    by_preset = _choose_preset_options(spec, has, gpus=gpus, nodes=nodes)
+    value_by_option = {**by_preset, **_check_options(spec, has)}
     if not given_names & {"nvtx-domain-include", "nvtx-domain-exclude"}:
         value_by_option |= _exclude_xla_ranges(value_by_option, has)
     if given_names & {"output", "o", "force-overwrite", "f"}:
@@ -145,10 +151,13 @@ def _collect_options(spec: ProfileSpec, has: Options, *, gpus: bool) -> tuple[st
     return (*ours, *spec.nsys_args)
 
 
-def _choose_preset_options(spec: ProfileSpec, has: Options, *, gpus: bool) -> dict[str, str]:
+def _choose_preset_options(
+    spec: ProfileSpec, has: Options, *, gpus: bool, nodes: bool
+) -> dict[str, str]:
     """Return the preset's options, as far as this nsys has them."""
     preset = _PRESETS[spec.preset]
     is_quiet = _is_armed_quietly(spec, preset)
+    graph = _NODES if is_quiet or (nodes and preset.graph.startswith("graph")) else preset.graph
     options = {
         "trace": _select_trace(spec, has, preset.trace if gpus else preset.cpu_trace),
         "sample": "process-tree" if preset.stacks else "none",
@@ -156,7 +165,7 @@ def _choose_preset_options(spec: ProfileSpec, has: Options, *, gpus: bool) -> di
         "cpuctxsw": "none",
         # Tracing CUDA events adds dependencies between streams and costs time for each record.
         "cuda-event-trace": "false",
-        "cuda-graph-trace": _select_granularity(_NODES if is_quiet else preset.graph, has),
+        "cuda-graph-trace": _select_granularity(graph, has),
         # rank_recording.py takes the other callbacks away where it sees this one.
         **({_FLUSH: "false"} if is_quiet else {}),
         # nsys 2023.4.4 records nothing of workers that were forked before the window otherwise.

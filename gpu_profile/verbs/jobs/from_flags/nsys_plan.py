@@ -8,6 +8,7 @@ from gpu_profile.errors import SettingsError
 from gpu_profile.job import Job, NsysPlan, ProfileSpec
 from gpu_profile.launcher import Launcher
 from gpu_profile.nsys import options as nsys
+from gpu_profile.nsys.jax_script import imports_jax
 from gpu_profile.nsys.permissions import list_concerns, remove_lacking
 from gpu_profile.progress import Progress
 from gpu_profile.runs.reports.validate import KINDS
@@ -62,7 +63,8 @@ def plan_for(job: Job, spec: ProfileSpec, help_text: str) -> tuple[NsysPlan, tup
         spec = nsys.endpoint_windows(spec)
     elif spec.record == "start" and job.command[: len(SAMPLE)] == SAMPLE:
         spec = nsys.sample_window(spec, gpus=gpus)
-    options = nsys.profile_options(spec, help_text, gpus=gpus)
+    nodes = imports_jax(job.command)
+    options = nsys.profile_options(spec, help_text, gpus=gpus, nodes=nodes)
     first = nsys.first_options(spec, help_text, gpus=gpus, efa=bool(job.resources.efa_per_node))
     plan = NsysPlan(
         options=options, first=first, needs_privileges=nsys.needs_privileges((*options, *first))
