@@ -11,15 +11,16 @@ import numpy as np
 from gpu_profile.analysis.arrays.periods import FEWEST_TIMES
 from gpu_profile.analysis.findings.view import RankView
 from gpu_profile.analysis.replay.changes import LEAST_SHARE
+from gpu_profile.analysis.replay.rank.rank_graph import RankGraph
 from gpu_profile.analysis.replay.run_replay import Replay
 from gpu_profile.analysis.replay.shadow.fits import ALIKE, MOST_LONGER
 from gpu_profile.analysis.replay.shadow.host_scale import FACTORS, scale_host
 from gpu_profile.analysis.replay.shadow.shadow import Shadow
-from gpu_profile.analysis.replay.step_times import SETTLING
+from gpu_profile.analysis.replay.step_times import SETTLING, measure_steps
 from gpu_profile.analysis.replay.weights import Weights
 
 STALLED = "idle_stall"
-RARE, RARE_BY_CONTROL = 1.5, 3.0
+RARE, RARE_BY_CONTROL = 1.0, 3.0
 """From how many times as much, or as little, on the replayed steps are not like all others. A
 control has the pauses of many steps: what the replayed ones hold was made to fit it."""
 
@@ -111,14 +112,26 @@ def measure_pauses(
     """The times of pauses by rank."""
     view_of = {(view.rank, view.states.device): view for view in views}
     times = dict[int, PauseTimes]()
-    for graph in replay.graph.ranks:
+    steps = measure_steps(replay.graph, replay.graph.time)
+    for row, graph in enumerate(replay.graph.ranks):
         view = view_of[graph.rank, graph.device]
-        settled = graph.first + 1 + (graph.count - 1) // SETTLING
-        spent = view.split.spent[STALLED][1 + settled : 1 + graph.first + graph.count]
-        replayed_ms = float(np.mean(spent)) / 1e6
+        replayed = _find_counted(view, graph, float(steps[row]))
+        replayed_ms = float(np.mean(view.split.spent[STALLED][replayed])) / 1e6
         often_ms = _measure_often(view)
         times[graph.rank] = PauseTimes(view.whole_ms(STALLED), replayed_ms, has_control, often_ms)
     return times
+
+
+def _find_counted(view: RankView, graph: RankGraph, step_ns: float) -> slice:
+    """The replayed steps that count, in arrays by window. A window begins with a step's first
+    operation, and a replayed step ends with its last one: a pause between them is in the window
+    before. So the windows are those that take as long as the replayed steps, or more nearly so.
+    """
+    lengths = view.states.end - view.states.start
+    first = 2 + graph.first + (graph.count - 1) // SETTLING
+    stop = 1 + graph.first + graph.count
+    slices = [slice(first - early, stop - early) for early in (0, 1)]
+    return min(slices, key=lambda counted: abs(float(lengths[counted].mean()) - step_ns))
 
 
 def _measure_often(view: RankView) -> float:

@@ -48,6 +48,13 @@ def test_a_slow_step_at_the_edge_is_in_a_window_or_not_however_steps_are_told_ap
     assert find_typical_steps(lengths, 20) == 1
 
 
+def test_of_steps_that_hold_one_slow_step_each_those_are_chosen_that_are_most_like_all() -> None:
+    """Each twentieth is slow, and the first one of these twice as slow as the others."""
+    lengths = np.tile([10] * 19 + [300], 40)
+    lengths[19] = 700
+    assert find_typical_steps(lengths, 20) == 21
+
+
 @pytest.mark.parametrize(("most", "chosen"), [(20, (0, 14)), (13, (1, 10))])
 def test_more_steps_are_replayed_where_few_are_not_like_all(
     most: int, chosen: tuple[int, int]
