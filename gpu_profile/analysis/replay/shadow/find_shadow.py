@@ -99,6 +99,7 @@ def subtract_profiler(replay: Replay, control_ms: float) -> Shadow:
     LEAST_FACTOR to 1. Where no factor reaches the control, it is TYPICAL_FACTOR, and the rest is
     calls that allocate, pauses that were longer or in the recorded steps alone, or copies that the
     driver stages. A longer control has longer pauses, allocations or copies, or a slower host.
+    Where the pauses explain it, it tells nothing of the profiler's price: that is the usual one.
     """
     graph, weights = replay.graph, Weights.of(replay.graph)
     least_ms = replay.predict_step(scale_host(graph, weights, LEAST_FACTOR))
@@ -115,7 +116,9 @@ def subtract_profiler(replay: Replay, control_ms: float) -> Shadow:
     if host.factor >= least and not is_longer:
         return host
     nearest = max(least, host.factor)
-    shadow = fit_pauses(replay, nearest, control_ms)
+    usual = (TYPICAL_FACTOR,) if is_longer and _is_calibrated(replay) else ()
+    fits = (fit_pauses(replay, factor, control_ms) for factor in (*usual, nearest))
+    shadow = next(filter(None, fits), None)
     if not shadow and is_longer:
         shadow = fit_driver(replay, scale_allocations, nearest, control_ms)
         shadow = shadow or fit_driver(replay, scale_staged_copies, nearest, control_ms)

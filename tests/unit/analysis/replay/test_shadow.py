@@ -200,6 +200,14 @@ def test_a_control_that_is_longer_than_the_recorded_step_has_longer_pauses() -> 
     assert "0.06 ms recorded, 0.11 without the profiler: there the host's pauses are 2.0" in head
 
 
+def test_a_control_with_longer_pauses_does_not_pay_for_the_profiler() -> None:
+    """The launch of 10 us takes 6.5 without nsys: of a control of 110 us, 103.5 are the pause."""
+    shadow = subtract(make_late_host_of_nsys(), 110)
+    assert shadow.factor == TYPICAL_FACTOR
+    assert shadow.step_ms == pytest.approx(0.11, rel=0.02)
+    assert shadow.pause_factor == pytest.approx(103.5 / 50, abs=0.05)
+
+
 def test_a_control_that_no_faster_launch_reaches_has_shorter_pauses() -> None:
     """A pause of 50 us and a launch of 10, which takes 6.5 without the profiler: of a control of 40
     us, 33.5 are the pause.
