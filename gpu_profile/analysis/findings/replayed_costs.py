@@ -3,7 +3,7 @@
 A finding that costs less than LEAST_SHARE of the step is left out.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from gpu_profile.analysis.findings.facts.rare_pauses import RareCauses
@@ -23,6 +23,8 @@ from gpu_profile.analysis.replay.weights import Weights
 
 MOST_PORTION = 4.0
 """A cause that all steps hold more times as much as the replayed ones is not in the replay."""
+THREAD = "one thread beside the step, in which that work takes as long"
+"""Another fix of pauses."""
 MANY = 1_000
 """More than a plan has items: the place of a finding that it does not name."""
 
@@ -104,7 +106,8 @@ class _Gains:
         if gain >= self._least_ms:
             finding = self._tell_more(self._tell_replayed(finding, replayed, gain), change)
             bounds = self._predict_range(finding, change, gain)
-            finding = self._tell_other_fix(self._tell_parts(finding, change), change)
+            finding = self._tell_parts(finding, change)
+            finding = self._tell_other_fixes(finding, change, replayed)
             return replace(finding, replayed_ms=gain, range_ms=bounds)
         place = _find_place(finding, self._plan)
         return self._tell_later_gain(finding, gain, place) if 0 < place < MANY else None
@@ -123,17 +126,28 @@ class _Gains:
         line = f"each alone, {parts}"
         return replace(finding, evidence=(*finding.evidence, line))
 
-    def _tell_other_fix(self, finding: Finding, change: Change) -> Finding:
-        """The finding with what another fix gains, if that is worth it."""
-        if change.other_fix is None:
-            return finding
-        fix, apply = change.other_fix
-        gain = self._predict(apply)
-        if gain < self._least_ms:
-            return finding
-        comma = "," if "," in fix else ""
-        evidence = (*finding.evidence, f"{fix}{comma} gains {gain:.2f} ms a step")
-        return replace(finding, evidence=evidence, other_fix=(fix, gain))
+    def _tell_other_fixes(self, finding: Finding, change: Change, replayed: float) -> Finding:
+        """The finding with what other fixes gain, where that is worth it."""
+        others = self._list_other_fixes(finding, change, replayed)
+        fixes = [(fix, gain) for fix, gain in others if gain >= self._least_ms]
+        lines = [
+            f"{fix}{',' if ',' in fix else ''} gains {gain:.2f} ms a step" for fix, gain in fixes
+        ]
+        evidence = (*finding.evidence, *lines)
+        return replace(finding, evidence=evidence, other_fix=next(iter(fixes), None))
+
+    def _list_other_fixes(
+        self, finding: Finding, change: Change, replayed: float
+    ) -> Iterator[tuple[str, float]]:
+        """Other fixes and their gains. A pause that takes most of the step takes as long in a
+        thread, and the step then waits for that: `replayed` is what the replay gains without it.
+        """
+        if change.other_fix is not None:
+            fix, apply = change.other_fix
+            yield fix, self._predict(apply)
+        is_pause = finding.kind == "idle" and change in (PAUSES, LONE_PAUSES)
+        if is_pause and replayed > self._step_ms / 2:
+            yield THREAD, self._step_ms - replayed
 
     def find_turn(self, finding: Finding) -> int:
         """The place of the plan's item of a finding; before all for what the replayed steps lack

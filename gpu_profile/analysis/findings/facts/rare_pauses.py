@@ -20,7 +20,7 @@ from gpu_profile.analysis.replay.step_times import SETTLING, measure_steps
 from gpu_profile.analysis.replay.weights import Weights
 
 STALLED = "idle_stall"
-RARE, RARE_BY_CONTROL = 1.0, 3.0
+RARE, RARE_BY_CONTROL = 1.25, 3.0
 """From how many times as much, or as little, on the replayed steps are not like all others. A
 control has the pauses of many steps: what the replayed ones hold was made to fit it."""
 
@@ -30,19 +30,21 @@ class PauseTimes:
     """The idle time of pauses in ms a step: in all steady steps, and in those that are replayed.
     `has_control`: a control told the step without the profiler. `often_ms`: as steady_ms, without
     the pauses of the FEWEST_TIMES - 1 slowest steps where none is found to come in each n-th step.
+    `mean_ms`: as steady_ms, with what came once.
     """
 
     steady_ms: float
     replayed_ms: float
     has_control: bool = False
     often_ms: float = 0.0
+    mean_ms: float = 0.0
 
     def correct(self, gain_ms: float) -> float:
         """What pauses cost in all steps, given what the replay says of its own (ms a step)."""
         low, high = sorted((gain_ms, self.replayed_ms))
         rare = RARE_BY_CONTROL if self.has_control else RARE
         are_missing = rare * high <= self.steady_ms
-        are_too_many = low >= rare * self.steady_ms
+        are_too_many = low >= rare * max(self.steady_ms, self.mean_ms)
         if not are_missing and not are_too_many:
             return gain_ms
         return max(0.0, gain_ms + self.steady_ms - self.replayed_ms)
@@ -117,8 +119,9 @@ def measure_pauses(
         view = view_of[graph.rank, graph.device]
         replayed = _find_counted(view, graph, float(steps[row]))
         replayed_ms = float(np.mean(view.split.spent[STALLED][replayed])) / 1e6
-        often_ms = _measure_often(view)
-        times[graph.rank] = PauseTimes(view.whole_ms(STALLED), replayed_ms, has_control, often_ms)
+        mean_ms = float(np.mean(view.steady(view.split.spent[STALLED]))) / 1e6
+        steady_ms, often_ms = view.whole_ms(STALLED), _measure_often(view)
+        times[graph.rank] = PauseTimes(steady_ms, replayed_ms, has_control, often_ms, mean_ms)
     return times
 
 

@@ -141,9 +141,10 @@ def test_a_pause_that_two_steps_have_is_in_no_control() -> None:
     assert PauseTimes(7.6, 3.0, often_ms=7.0).missing_ms == 0
 
 
-def test_half_as_much_again_in_all_steps_is_rare_unless_a_control_tells_the_step() -> None:
+def test_a_quarter_more_in_all_steps_is_rare_unless_a_control_tells_the_step() -> None:
     assert PauseTimes(4.66, 2.02).correct(2.02) == pytest.approx(4.66)
-    assert PauseTimes(2.5, 2.0).correct(2.0) == 2.0
+    assert PauseTimes(2.6, 2.0).correct(2.0) == pytest.approx(2.6)
+    assert PauseTimes(2.4, 2.0).correct(2.0) == 2.0
     assert PauseTimes(4.66, 2.02, has_control=True).correct(2.02) == 2.02
 
 
