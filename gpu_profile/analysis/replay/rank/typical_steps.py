@@ -35,20 +35,21 @@ def find_typical_steps(lengths: IntArray, count: int) -> int:
     errors = _measure_errors(lengths, typical_step(lengths), count)
     if errors.min() > ALIKE_STEPS:
         errors = _prefer_usual(errors, lengths, count)
-    holds_rare = _find_rare(lengths, count)
-    return _choose_least(errors if holds_rare.all() else np.where(holds_rare, np.inf, errors))
+    without_rare = np.where(_find_rare(lengths, count), np.inf, errors)
+    return _choose_least(without_rare if np.isfinite(without_rare).any() else errors)
 
 
 def _prefer_usual(
     errors: NDArray[np.float64], lengths: IntArray, count: int
 ) -> NDArray[np.float64]:
     """The errors of steps that are like all without slow ones: of a slow step in each twentieth,
-    each twenty steps hold one, and the first one may be twice as slow. The others come after these,
-    by their errors without slow ones.
+    each twenty steps hold one, and the first one may be twice as slow. Without such steps, the
+    errors without slow ones.
     """
     usual = leave_out_slow(lengths)
     others = _measure_errors(usual, float(usual.mean()), count)
-    return np.where(others <= ALIKE_STEPS, errors, errors.max() + others)
+    are_alike = others <= ALIKE_STEPS
+    return np.where(are_alike, errors, np.inf) if are_alike.any() else others
 
 
 def _find_rare(lengths: IntArray, count: int) -> Flags:

@@ -55,6 +55,14 @@ def test_of_steps_that_hold_one_slow_step_each_those_are_chosen_that_are_most_li
     assert find_typical_steps(lengths, 20) == 21
 
 
+def test_where_no_steps_are_like_all_those_without_the_slowest_by_far_are_chosen() -> None:
+    """Every eighth is slow, and the first of these has a start: a program that compiles in each."""
+    usual = [98, 98, 99, 102, 106, 106, 106]
+    every_eighth = [*usual, 1_100] * 4
+    lengths = np.array([98, 98, 99, 104, 107, 108, 12_816, *every_eighth, *[98] * 8])
+    assert find_typical_steps(lengths, 20) == 25
+
+
 @pytest.mark.parametrize(("most", "chosen"), [(20, (0, 14)), (13, (1, 10))])
 def test_more_steps_are_replayed_where_few_are_not_like_all(
     most: int, chosen: tuple[int, int]
