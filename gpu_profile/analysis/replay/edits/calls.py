@@ -1,5 +1,6 @@
 """Changes of what the host does: pauses, launches, copies that block, allocations."""
 
+import re
 from collections.abc import Sequence
 
 import numpy as np
@@ -7,7 +8,9 @@ import numpy as np
 from gpu_profile.analysis.activity.activity import (
     ALLOCATION_NAME,
     COMMUNICATION,
+    COPY_TO_DEVICE,
 )
+from gpu_profile.analysis.arrays.types import IntArray
 from gpu_profile.analysis.replay.changes import (
     Apply,
     choose_calls,
@@ -15,7 +18,9 @@ from gpu_profile.analysis.replay.changes import (
     find_edges,
     find_releases,
     find_staged_copies,
+    find_waits_after,
     free_calls,
+    match_copies,
     match_names,
     scale_delays,
     shorten,
@@ -26,6 +31,7 @@ from gpu_profile.analysis.replay.weights import Weights
 
 GRAPH_GAP_NS = 500
 """Between two kernels of a replayed CUDA graph on an H200."""
+STREAM_WAIT = re.compile("StreamSynchronize")
 LATE_NS = 20_000
 """A longer wait before an operation is for something else than the launch."""
 PINNED_GB_PER_S, PINNED_CALL_NS, STREAM_NS = 50.0, 10_000, 1_500
@@ -70,20 +76,29 @@ def free_launches(ranks: Sequence[int] = ()) -> Apply:
 
 
 def pin_copies(ranks: Sequence[int] = ()) -> Apply:
-    """Copies from and to pageable memory use pinned memory and do not block."""
+    """Copies from and to pageable memory use pinned memory and do not block, nor do the waits right
+    after those to the GPU: .to(device) has none with non_blocking=True.
+    """
 
     def apply(graph: RunGraph, weights: Weights) -> Weights:
         ops, rows = graph.ops, find_staged_copies(graph, ranks)
         fast = np.rint(ops.bytes[rows] / PINNED_GB_PER_S).astype(np.int64) + 1_000
         weights = weights.with_work(rows, np.minimum(weights.work[rows], fast))
         calls = np.unique(ops.call[rows]).astype(np.int64)
-        weights = unblock_calls(graph, weights, calls)
+        weights = unblock_calls(graph, weights, np.union1d(calls, _find_waits(graph, rows)))
         starts = graph.nodes.op_start[rows[graph.has_source[graph.nodes.op_start[rows]]]]
         weights = weights.with_delay(starts, np.minimum(weights.delay[starts], STREAM_NS))
         edges = find_edges(graph, graph.nodes.call_end[calls], Edge.CALL)
         return weights.with_lag(edges, np.minimum(weights.lag[edges], PINNED_CALL_NS))
 
     return apply
+
+
+def _find_waits(graph: RunGraph, copies: IntArray) -> IntArray:
+    """The waits for their stream right after those of these copies that go to the GPU."""
+    copies = copies[match_copies(graph, COPY_TO_DEVICE)[copies]]
+    calls = find_waits_after(graph, graph.ops.call[copies])
+    return calls[match_names(graph, STREAM_WAIT)[graph.calls.name[calls]]]
 
 
 def remove_allocations(ranks: Sequence[int] = ()) -> Apply:
