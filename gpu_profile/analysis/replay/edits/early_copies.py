@@ -9,12 +9,12 @@ import numpy as np
 
 from gpu_profile.analysis.activity.activity import COPY, COPY_TO_DEVICE, COPY_TO_HOST
 from gpu_profile.analysis.activity.idle.blocking_calls import STAGED_BYTES
-from gpu_profile.analysis.arrays.memo import once_each
-from gpu_profile.analysis.arrays.types import IntArray
+from gpu_profile.analysis.arrays.types import Flags, IntArray
 from gpu_profile.analysis.replay.changes import choose_ops, match_copies
 from gpu_profile.analysis.replay.edits.host_work import number_stretches
 from gpu_profile.analysis.replay.rank.rank_graph import NONE
 from gpu_profile.analysis.replay.run.run_graph import RunGraph
+from gpu_profile.analysis.replay.simulate import simulate
 from gpu_profile.analysis.replay.weights import Weights
 
 MOST_GB_PER_S = 50
@@ -24,8 +24,10 @@ MOST_GB_PER_S = 50
 def copy_early(graph: RunGraph, weights: Weights) -> Weights:
     """Of a copy to the GPU only the part remains that its own stream ends too late for."""
     copies = _list_copies(graph, COPY_TO_DEVICE)
-    left = weights.work[copies] - _measure_early(graph)
-    return weights.with_work(copies, np.maximum(left, 0))
+    if not len(copies):
+        return weights
+    early = _measure_early(graph, copies, simulate(graph, weights))
+    return weights.with_work(copies, np.maximum(weights.work[copies] - early, 0))
 
 
 def _list_copies(graph: RunGraph, copy_kind: int) -> IntArray:
@@ -36,47 +38,54 @@ def _list_copies(graph: RunGraph, copy_kind: int) -> IntArray:
     return copies[np.argsort(graph.calls.end[ops.call[copies]], kind="stable")]
 
 
-@once_each
-def _measure_early(graph: RunGraph) -> IntArray:
+def _measure_early(graph: RunGraph, copies: IntArray, time: IntArray) -> IntArray:
     """How much of each copy (ns) runs before its place in its stream if it waits for its call and
     for the copies called before it alone.
 
-    What runs early spares its time, so calls and kernels after it come as much earlier. Copies
-    that take longer than the kernels between them stay the limit.
+    `time` is that of each node in the program that is changed: its host calls them earlier without
+    the profiler. What runs early spares its time, so calls and kernels after it come as much
+    earlier. Copies that take longer than the kernels between them stay the limit.
     """
-    ops, copies = graph.ops, _list_copies(graph, COPY_TO_DEVICE)
-    ready, rank, start = _find_ready(graph, copies), graph.op_rank[copies], ops.start[copies]
+    ready, rank = _find_ready(graph, copies, time), graph.op_rank[copies]
+    start, end = time[graph.nodes.op_start[copies]], time[graph.nodes.op_end[copies]]
     early = np.zeros(len(copies), np.int64)
     free, spared = dict[int, int](), dict.fromkeys(rank.tolist(), 0)
-    columns = (each.tolist() for each in (rank, ready, start, ops.end[copies] - start))
-    for row, (of_rank, when, recorded, length) in enumerate(zip(*columns, strict=True)):
-        when, recorded = when - spared[of_rank], recorded - spared[of_rank]
+    columns = (each.tolist() for each in (rank, ready, start, end - start))
+    for row, (of_rank, when, planned, length) in enumerate(zip(*columns, strict=True)):
+        when, planned = when - spared[of_rank], planned - spared[of_rank]
         begin = max(when, free.get(of_rank, when))
         free[of_rank] = begin + length
-        early[row] = min(max(recorded - begin, 0), length)
+        early[row] = min(max(planned - begin, 0), length)
         spared[of_rank] += int(early[row])
     return early
 
 
-def _find_ready(graph: RunGraph, copies: IntArray) -> IntArray:
+def _find_ready(graph: RunGraph, copies: IntArray, time: IntArray) -> IntArray:
     """When what is copied is there: when it can be called, or when the last copy to the host of as
     many bytes has ended that was called before. It may bring what goes back, such as activations.
+
+    What follows a wait may be made of what the host waited for: it is there no earlier before its
+    place in its stream than it was in the recording.
     """
-    ops = graph.ops
-    ready = _find_earliest_calls(graph, copies)
+    ops, nodes = graph.ops, graph.nodes
+    call, follows = _find_earliest_calls(graph, copies)
+    lead = ops.start[copies] - graph.calls.end[call]
+    latest = time[nodes.op_start[copies]] - np.where(follows, lead, np.iinfo(np.int32).max)
+    ready = np.maximum(time[nodes.call_end[call]], latest)
     reads = _list_copies(graph, COPY_TO_HOST)
     for size in np.intersect1d(ops.bytes[reads], ops.bytes[copies]).tolist():
         rows, same = np.flatnonzero(ops.bytes[copies] == size), reads[ops.bytes[reads] == size]
         called = graph.calls.end[ops.call[same]]
         place = np.searchsorted(called, graph.calls.end[ops.call[copies[rows]]]) - 1
-        before = np.maximum.accumulate(ops.end[same])[np.maximum(place, 0)]
+        before = np.maximum.accumulate(time[nodes.op_end[same]])[np.maximum(place, 0)]
         ready[rows] = np.where(place >= 0, np.maximum(ready[rows], before), ready[rows])
     return ready
 
 
-def _find_earliest_calls(graph: RunGraph, copies: IntArray) -> IntArray:
-    """When each of these copies can be called: as it was, or right after the last launch before it,
-    where the host only waits in between, as for the result of a step.
+def _find_earliest_calls(graph: RunGraph, copies: IntArray) -> tuple[IntArray, Flags]:
+    """The calls after which each of these copies can be called: its own, or the last launch before
+    it, where the host only waits in between, as for the result of a step. And a mask of the copies
+    that have to follow such a wait.
 
     Two such waits a step and more may be for what tells the host which data to copy, as of an
     expert's weights.
@@ -87,9 +96,9 @@ def _find_earliest_calls(graph: RunGraph, copies: IntArray) -> IntArray:
     waited = np.cumsum(np.where(calls.waits, calls.end - calls.start, 0))
     waited = waited[call - 1] - waited[launch]
     between = calls.start[call] - calls.end[launch] - waited
-    waits = (launch < call) & (waited > 0)
-    waits &= graph.ops.bytes[copies] > MOST_GB_PER_S * between
+    follows = (launch < call) & (waited > 0)
+    waits = follows & (graph.ops.bytes[copies] > MOST_GB_PER_S * between)
     rank = graph.call_rank[launch]
     turns = np.bincount(graph.call_rank[np.unique(launch[waits])], minlength=len(graph.ranks))
     waits &= turns[rank] <= graph.steps
-    return np.asarray(np.where(waits, calls.end[launch], calls.end[call]), np.int64)
+    return np.asarray(np.where(waits, launch, call), np.int64), follows & ~waits

@@ -6,6 +6,8 @@ from pathlib import Path
 import pytest
 
 from gpu_profile.analysis.replay.edits.early_copies import copy_early
+from gpu_profile.analysis.replay.shadow.host_scale import scale_host
+from gpu_profile.analysis.replay.weights import Weights
 from gpu_profile.analysis.store.database import Database
 from tests.reading import diagnose_reports, replay_reports
 from tests.unit.analysis.replay.test_plan import predict_us
@@ -93,3 +95,28 @@ def test_a_copy_runs_beside_the_kernels_that_ran_after_its_call(
     assert predict_us(replay.graph, copy_early) == pytest.approx(left_us, rel=0.02)
     is_found = "exposed_copy" in {finding.kind for finding in findings}
     assert is_found == (act in {copy_batch, copy_much, copy_after_wait})
+
+
+def record_slow_host(folder: Path) -> Path:
+    """Steps of 4 ms of kernels after a copy; the host takes as long, and is not ahead."""
+    (rank,) = ranks_of(1)
+    rank.events = True
+    for _ in range(12):
+        start = rank.now
+        copy_batch(rank)
+        for _ in range(80):
+            rank.work(54)
+            rank.kernel(50)
+        rank.range("step", start)
+    return rank.recording.save(folder / "rank0.host0.sqlite")
+
+
+def test_a_host_that_only_the_profiler_slows_calls_its_copies_earlier(tmp_path: Path) -> None:
+    with Database.open(record_slow_host(tmp_path)) as database:
+        replay = replay_reports(database)
+    assert not isinstance(replay, str), replay
+    graph = replay.graph
+    weights = scale_host(graph, Weights.of(graph), 0.5)
+    assert predict_us(graph, copy_early) > KERNELS_US + COPY_US / 2
+    left_ms = replay.predict_step(copy_early(graph, weights))
+    assert 1e3 * left_ms == pytest.approx(KERNELS_US, rel=0.04)
