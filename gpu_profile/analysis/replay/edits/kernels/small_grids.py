@@ -13,7 +13,7 @@ from gpu_profile.analysis.arrays.memo import once_each
 from gpu_profile.analysis.arrays.shapes import Coded
 from gpu_profile.analysis.arrays.types import Flags, IntArray
 from gpu_profile.analysis.replay.changes import Apply, Change, choose_ops
-from gpu_profile.analysis.replay.edits.loops.fused_kernels import NARROW_NS, TINY_NS
+from gpu_profile.analysis.replay.edits.loops.narrow_kernels import NARROW_NS, TINY_NS
 from gpu_profile.analysis.replay.run.run_graph import RunGraph
 from gpu_profile.analysis.replay.weights import Weights
 

@@ -8,19 +8,15 @@ from gpu_profile.analysis.arrays.memo import once_each
 from gpu_profile.analysis.arrays.types import Flags, IntArray
 from gpu_profile.analysis.replay.changes import choose_ops, match_copies, scale_delays
 from gpu_profile.analysis.replay.edits.calls import LATE_NS
+from gpu_profile.analysis.replay.edits.loops.narrow_kernels import (
+    NARROW_NS,
+    TINY_NS,
+    is_product,
+    measure_share,
+)
 from gpu_profile.analysis.replay.run.run_graph import RunGraph
 from gpu_profile.analysis.replay.weights import Weights
-from gpu_profile.analysis.tables.kernel_class import classify_kernel
 
-TINY_NS = 5_000
-NARROW_NS = 20_000
-"""A kernel of few threads leaves a part of the GPU idle. Up to this time it is tiny, too, if its
-work on all of it takes less than TINY_NS: a sort of 4,096 numbers has passes of one block and 6 us.
-"""
-FULL_THREADS = 1_024
-"""Of a multiprocessor: half of what it holds at once. From there on more do not make most kernels
-faster. Fewer leave it waiting for memory: 1,000 kernels of 256 blocks of 128 threads and 3.4 us
-became one of 1.2 ms (H200)."""
 EMPTY_NS = 700
 """A kernel takes as long whatever it does: the shortest ones of 50 programs take 0.67 to 0.99 us
 (H100, H200)."""
@@ -55,15 +51,5 @@ def measure_shares(graph: RunGraph) -> NDArray[np.float64]:
     blocks are unknown.
     """
     multiprocessors = np.array([rank.multiprocessors for rank in graph.ranks])[graph.op_rank]
-    share = graph.ops.blocks / np.maximum(multiprocessors * _count_neighbours(graph), 1)
-    return np.where((share > 0) & (multiprocessors > 0), np.minimum(share, 1.0), 1.0)
-
-
-def _count_neighbours(graph: RunGraph) -> NDArray[np.float64]:
-    """How many of an operation's blocks fill a multiprocessor. A block that multiplies matrices
-    keeps its tensor cores busy, and one of unknown size may fill it.
-    """
-    ops = graph.ops
-    multiplies = np.array([classify_kernel(name) == "GEMM" for name in graph.names], bool)[ops.name]
-    fits = FULL_THREADS / np.maximum(ops.threads, 1)
-    return np.where(multiplies | (ops.threads == 0), 1.0, np.maximum(fits, 1.0))
+    multiplies = np.array([is_product(name) for name in graph.names], bool)[graph.ops.name]
+    return measure_share(graph.ops.blocks, graph.ops.threads, multiplies, multiprocessors)

@@ -12,12 +12,12 @@ from gpu_profile.analysis.replay.edits.loops.copy_loops import (
     run_copy_loops_once,
 )
 from gpu_profile.analysis.replay.edits.loops.fused_kernels import (
-    TINY_NS,
     fuse_kernels,
     mark_tiny,
     measure_shares,
 )
 from gpu_profile.analysis.replay.edits.loops.launch_rows import LaunchRows, find_launch_rows
+from gpu_profile.analysis.replay.edits.loops.narrow_kernels import TINY_NS
 from gpu_profile.analysis.replay.run.run_graph import RunGraph
 from gpu_profile.analysis.replay.weights import Weights
 
