@@ -10,7 +10,12 @@ from gpu_profile.analysis.arrays.types import IntArray
 from gpu_profile.analysis.findings.facts.windows import is_in_steady_part, list_windows
 from gpu_profile.analysis.findings.finding import Finding
 from gpu_profile.analysis.findings.view import View
-from gpu_profile.analysis.replay.edits.kernels.small_grids import find_small_grids, limit_gains
+from gpu_profile.analysis.replay.edits.kernels.small_grids import (
+    FULL_REACH_THREADS,
+    MOST_ESTIMATED,
+    find_small_grids,
+    limit_gains,
+)
 from gpu_profile.analysis.store.database import Database
 from gpu_profile.analysis.store.target import count_multiprocessors
 from gpu_profile.formats.function_names import shorten_names
@@ -108,8 +113,10 @@ def _list_evidence(view: View[GridFacts]) -> tuple[str, ...]:
         f"rank {view.rank}: {ms:.2f} of {view.step_ms:.2f} ms a step in kernels of few blocks on "
         f"{fact.multiprocessors} multiprocessors: {names}",
         "each could use its own and those that no other kernel uses beside it: the estimate makes "
-        "it half as many times as fast; its range is a fifth, but not over twice, and 3.5 times "
-        "as many, as blocks of one multiprocessor hide each other's waits",
+        f"it as many times as fast with {FULL_REACH_THREADS} threads a block, half as many times "
+        f"with twice the threads, up to {MOST_ESTIMATED:.1f} times as many with fewer; its range "
+        "is a fifth, but not over twice, and 3.5 times as many, as threads of one multiprocessor "
+        "hide each other's waits",
     )
 
 

@@ -39,7 +39,7 @@ def test_kernels_have_their_blocks_and_copies_none() -> None:
     assert graph.multiprocessors == 132
 
 
-def make_grids(blocks: int, length: int, beside: Op | None = None) -> RankGraph:
+def make_grids(blocks: int, length: int, beside: Op | None = None, threads: int = 0) -> RankGraph:
     """Each step: a kernel of so many blocks and ns, and `beside` from its begin on, on a second
     stream.
     """
@@ -47,7 +47,8 @@ def make_grids(blocks: int, length: int, beside: Op | None = None) -> RankGraph:
     for step in range(5):
         begin, now = 30_000 * step, 200_000 + step * length
         calls.append(Call(begin, begin + 1_000, step))
-        ops.append(Op(now, now + length, len(calls) - 1, step, blocks=blocks))
+        place = now, now + length, len(calls) - 1, step
+        ops.append(Op(*place, blocks=blocks, threads=threads))
         if beside:
             calls.append(Call(begin + 1_000, begin + 2_000, step))
             place = len(calls) - 1, step, beside.kind, 1, 0, beside.blocks
@@ -69,6 +70,15 @@ def test_a_long_kernel_of_few_blocks_is_spread_over_the_gpu(
     assert change.bounds is not None
     applied = (change.apply, *change.bounds)
     assert [predict_us(graph, each) for each in applied] == [left_us, least_us, most_us]
+
+
+@pytest.mark.parametrize(
+    ("threads", "left_us"), [(64, 40), (128, 40), (256, 60), (512, 120), (1024, 240)]
+)
+def test_threads_of_a_block_hide_each_others_waits(threads: int, left_us: float) -> None:
+    """33 of 132 multiprocessors: four times as many leave a fourth of 256 threads a block."""
+    graph = join(make_grids(33, 240_000, threads=threads))
+    assert predict_us(graph, spread_small_grids().apply) == left_us
 
 
 @pytest.mark.parametrize(("length", "left_us", "most_us"), [(19_000, 19, 19), (25_000, 20, 5)])
