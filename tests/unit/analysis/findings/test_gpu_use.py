@@ -90,7 +90,9 @@ FEW = "measure(float const*, float*)"
 
 
 def save_with_grids(training: Training, folder: Path, blocks: int) -> Path:
-    """The report on a GPU of 132 multiprocessors; FEW has so many blocks, all others 132."""
+    """The report on a GPU of 132 multiprocessors; FEW has so many blocks, all others 132, each of
+    512 threads.
+    """
     path = training.save(folder)
     with closing(sqlite3.connect(path)) as database, database:
         for side in ("gridX", "gridY", "gridZ", "blockX", "blockY", "blockZ"):
@@ -99,7 +101,7 @@ def save_with_grids(training: Training, folder: Path, blocks: int) -> Path:
             )
         name = "(SELECT value FROM StringIds WHERE id = shortName)"
         grid = f"CASE {name} WHEN '{FEW}' THEN {blocks} ELSE 132 END"
-        database.execute(f"UPDATE CUPTI_ACTIVITY_KIND_KERNEL SET gridX = {grid}")
+        database.execute(f"UPDATE CUPTI_ACTIVITY_KIND_KERNEL SET gridX = {grid}, blockX = 512")
         database.execute("ALTER TABLE TARGET_INFO_GPU ADD COLUMN smCount INT DEFAULT 132")
     return path
 
