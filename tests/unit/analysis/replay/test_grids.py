@@ -47,8 +47,7 @@ def make_grids(blocks: int, length: int, beside: Op | None = None, threads: int 
     for step in range(5):
         begin, now = 30_000 * step, 200_000 + step * length
         calls.append(Call(begin, begin + 1_000, step))
-        place = now, now + length, len(calls) - 1, step
-        ops.append(Op(*place, blocks=blocks, threads=threads))
+        ops.append(Op(now, now + length, len(calls) - 1, step, blocks=blocks, threads=threads))
         if beside:
             calls.append(Call(begin + 1_000, begin + 2_000, step))
             place = len(calls) - 1, step, beside.kind, 1, 0, beside.blocks
