@@ -19,6 +19,7 @@ from gpu_profile.analysis.replay.changes import (
     choose_ops,
     find_edges,
     find_staged_copies,
+    match_copies,
     match_names,
     match_small_copies,
     scale_delays,
@@ -43,6 +44,7 @@ from gpu_profile.analysis.replay.weights import Weights
 
 TRUTH_BYTES = 1
 """Of a truth value: a loss, a count or an index has two or more."""
+DATA_BYTES, MOST = 1_000_000, 0.5
 _JOINS = re.compile(r"reduce_kernel<.*(and|or)_kernel_cuda")
 _COMPARES = re.compile(r"[cC]ompare")
 
@@ -72,6 +74,20 @@ def remove_waits(ranks: Sequence[int] = ()) -> Apply:
         return _drop_calls(graph, weights, np.flatnonzero(only_wait & chosen))
 
     return apply
+
+
+def waits_for_data(graph: RunGraph) -> bool:
+    """Whether MOST of the time in calls that wait is for copies of DATA_BYTES or more to the host:
+    no loss, count or mask is so large, and the host computes something of them.
+    """
+    calls, ops, nodes = graph.calls, graph.ops, graph.nodes
+    large = choose_ops(graph) & match_copies(graph, COPY_TO_HOST) & (ops.bytes >= DATA_BYTES)
+    edges = find_edges(graph, nodes.call_end[_mark_waits(graph)], Edge.RETURN)
+    awaited = np.isin(graph.edges.source[edges], nodes.op_end[large])
+    waits = np.isin(nodes.call_end, graph.edges.target[edges])
+    of_data = np.isin(nodes.call_end, graph.edges.target[edges[awaited]])
+    time = calls.end - calls.start
+    return bool(time[of_data].sum() > MOST * time[waits].sum())
 
 
 def describe_waits(graph: RunGraph) -> str:

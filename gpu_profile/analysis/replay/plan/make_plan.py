@@ -40,6 +40,7 @@ from gpu_profile.analysis.replay.edits.kernels.tensor_cores import use_tensor_co
 from gpu_profile.analysis.replay.edits.kernels.unaligned_products import align_products
 from gpu_profile.analysis.replay.edits.loops.tiny_kernels import launches_loops
 from gpu_profile.analysis.replay.edits.micro_batches import find_early_transfers
+from gpu_profile.analysis.replay.edits.waits import waits_for_data
 from gpu_profile.analysis.replay.plan.plan import Plan, PlanItem
 from gpu_profile.analysis.replay.plan.trials import Trial, try_changes
 from gpu_profile.analysis.replay.run.run_graph import RunGraph
@@ -200,7 +201,7 @@ def _choose_best(replay: Replay, weights: Weights, useful: Sequence[Trial], now:
             candidates, most = causes, now - first.step_ms
     best = next(trial for trial in candidates if now - trial.step_ms >= ALIKE * most)
     if best.change == WAITS:
-        best = _choose_work(useful, candidates, best, now)
+        best = _choose_work(graph, useful, candidates, best, now)
     earlier = best.change.list_earlier(graph) if best.change.list_earlier else ()
     return next((trial for trial in useful if trial.change.text in earlier), best)
 
@@ -219,16 +220,18 @@ def _is_before_bounds(
 
 
 def _choose_work(
-    useful: Sequence[Trial], candidates: Sequence[Trial], waits: Trial, now: float
+    graph: RunGraph, useful: Sequence[Trial], candidates: Sequence[Trial], waits: Trial, now: float
 ) -> Trial:
     """Slow kernels before the `waits`, or pauses of the host after them, that gain as much without
-    them; else the waits. A program needs what it waits for, and its work around that can go.
+    them; else the waits. A program needs what it waits for, and its work around that can go. Where
+    it waits for data, what it computes of them is the pause: ALIKE is as much.
     """
     most_ms = waits.step_ms + EQUAL * now
     kernels = (trial for trial in useful if KERNELS & {*trial.change.kinds})
     slow = [trial for trial in kernels if trial.step_ms <= most_ms]
     pauses = (trial for trial in candidates if trial.change == PAUSES)
-    long = [trial for trial in pauses if trial.step_ms <= waits.step_ms]
+    part = ALIKE if waits_for_data(graph) else 1.0
+    long = [trial for trial in pauses if now - trial.step_ms >= part * (now - waits.step_ms)]
     return (*slow, *long, waits)[0]
 
 
