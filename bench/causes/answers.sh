@@ -21,7 +21,11 @@ export HF_HUB_OFFLINE=1 XLA_PYTHON_CLIENT_PREALLOCATE=false TOKENIZERS_PARALLELI
 
 # start NAME MODE TURN: `turns` is measured, all else is profiled
 start() {
-  local folder=$out/$1 words=(python3 "$here/turns.py" "$1" "$2") ranks
+  local folder=$out/$1 words=(python3 "$here/turns.py" "$1" "$2") ranks graphs=()
+  # As `profile` has it for a script that imports JAX, which turns.py does for it.
+  if grep -qE '^(import|from) (jax|flax)' "$here/programs/$1".*; then
+    graphs=(--cuda-graph-trace node)
+  fi
   ranks=$(sed -n 's/^RANKS = //p' "$here/programs/$1".*)
   if [[ -n $ranks ]]; then
     words=(python3 -m torch.distributed.run --standalone --nproc-per-node="$ranks" "${words[@]:1}")
@@ -33,7 +37,7 @@ start() {
     TURNS_LOCK=$folder/$3.gate "${words[@]}" >"$folder/$3.json" 2>"$folder/$3.log" &
   else
     TURNS_LOCK=$folder/$3.gate REPORT_DIR=$folder/runs python3 -m gpu_profile.cli.start \
-      profile --on host -- "${words[@]}" >"$folder/answer.txt" 2>"$folder/profile.log" &
+      profile --on host "${graphs[@]}" -- "${words[@]}" >"$folder/answer.txt" 2>"$folder/profile.log" &
   fi
   started=$!
 }

@@ -96,8 +96,15 @@ def test_channels_first_cost_norms_and_transposes(
         assert "1.50 in transposes of cuDNN" in findings[0].evidence[0]
 
 
-@pytest.mark.parametrize("layer", [((100, TO_LAST_FOLDED), (400, NORM)), ((400, NORM),)])
-def test_grouped_convolutions_and_norms_alone_are_not_told(
+@pytest.mark.parametrize(
+    "layer",
+    [
+        ((100, TO_LAST_FOLDED), (400, NORM)),
+        ((400, NORM),),
+        ((100, TO_LAST), (300, DEPTHWISE)),
+    ],
+)
+def test_grouped_convolutions_and_one_without_the_other_are_not_told(
     tmp_path: Path, layer: tuple[tuple[float, str], ...]
 ) -> None:
     assert judged(record(layer).record(), tmp_path) == ()

@@ -26,7 +26,7 @@ from gpu_profile.analysis.store.target import count_multiprocessors
 # An ordinary layer launches some tens of small kernels, and a step some hundreds. Few of them are
 # launched in rows: 0 to 55 % of all kernels in 47 programs, 76 to 98 % in three with loops.
 # 70 % of the kernels of a RoBERTa whose AdamW has a group for each weight are small in a batch, and
-# 48 % are tiny. In 230 programs this count finds one more that has a loop in its optimizer.
+# 48 % are tiny. In 221 programs this count finds one more that has a loop in its optimizer.
 TINY_PER_STEP, TINY_PART = 500, 0.6
 TINY_ADVICE = (
     "Fuse them: torch.compile, fused or foreach optimizers, CUDA graphs, batched operations "

@@ -55,7 +55,8 @@ def _put_last(times: float, ranks: Sequence[int]) -> Apply:
         transposes = np.flatnonzero(chosen & mark_transposes(graph))
         left = _list_left(graph)
         rows = np.flatnonzero(chosen & (left < 1))
-        if not len(transposes) or not len(rows) or _folds_groups(graph):
+        has_norms = any(is_norm(graph.names[name]) for name in np.unique(graph.ops.name[rows]))
+        if not len(transposes) or not has_norms or _folds_groups(graph):
             return weights
         shorter = np.minimum(left[rows] * times, 1.0) * weights.work[rows]
         weights = weights.with_work(rows, np.rint(shorter).astype(np.int64))
