@@ -65,6 +65,6 @@ def test_an_assistant_reads_a_run_over_standard_input_and_output(place: Path) ->
         assert (start < 80_000, duration, rank) == (True, 50_000, 0)
         assert event == ["kernel", "GPU 0, stream 7", f"{ORDERS[:299]}…"]
         refusal = await _call(client, "read_table", table="x", run="given")
-        assert "--table 'x' is not known" in refusal["error"]
+        assert "no table is called 'x'" in refusal["error"]
 
     _serve(place, ask)
