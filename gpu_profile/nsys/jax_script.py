@@ -4,6 +4,7 @@ XLA puts most kernels of a step into CUDA graphs (its command buffers), and nsys
 one operation by default. https://docs.jax.dev/en/latest/xla_flags.html
 """
 
+import itertools
 import re
 from collections.abc import Sequence
 from pathlib import Path
@@ -29,7 +30,7 @@ def imports_jax(command: Sequence[str]) -> bool:
 
 
 def _find_script(command: Sequence[str]) -> Path | None:
-    for word, following in zip(command, [*command[1:], ""], strict=False):
+    for word, following in itertools.pairwise([*command, ""]):
         if word == "-m":
             return Path(f"{following.replace('.', '/')}.py")
         if word.endswith(".py"):

@@ -12,9 +12,9 @@ from transformers import (
     ASTConfig,
     ASTForAudioClassification,
     Trainer,
-    TrainerCallback,
     TrainingArguments,
 )
+from trainer_turns import EndOfStep
 from turns import Turns
 
 BATCH, FRAMES, BANDS, LAYERS, COMMANDS, ACCENTS, STORED = 48, 256, 128, 10, 35, 60, 256
@@ -69,19 +69,6 @@ class Listener(Trainer):
     def add_up(self, accents: torch.Tensor, losses: torch.Tensor, hits: torch.Tensor) -> None:
         rows = torch.stack([losses, hits, torch.ones_like(hits)], 1)
         self.on_gpu.index_add_(0, accents, rows)
-
-
-class EndOfStep(TrainerCallback):
-    """Ends each step of the turns."""
-
-    def __init__(self, turns: Turns) -> None:
-        self.turns = turns
-        turns.step()
-
-    def on_step_end(self, args, state, control, **_):  # type: ignore[no-untyped-def]
-        if not self.turns.step():
-            control.should_training_stop = True
-        return control
 
 
 def run(turns: Turns) -> None:

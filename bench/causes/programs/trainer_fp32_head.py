@@ -8,7 +8,8 @@ for one product with the weights of 32,000 words. The fix allows TF32 there.
 import torch
 from parts import use_gpu
 from torch.utils.data import Dataset
-from transformers import Qwen2Config, Qwen2ForCausalLM, Trainer, TrainerCallback, TrainingArguments
+from transformers import Qwen2Config, Qwen2ForCausalLM, Trainer, TrainingArguments
+from trainer_turns import EndOfTf32Step
 from turns import Turns
 
 BATCH, LENGTH, LAYERS, WIDTH, WORDS, TEXTS = 4, 1024, 6, 1024, 32_000, 256
@@ -42,24 +43,6 @@ class Policy(Qwen2ForCausalLM):
         return {"loss": loss}
 
 
-class EndOfStep(TrainerCallback):
-    """Ends each step of the turns; TF32 is off with the cause."""
-
-    def __init__(self, turns: Turns) -> None:
-        self.turns = turns
-        self.go_on()
-
-    def go_on(self) -> bool:
-        goes_on = self.turns.step()
-        torch.backends.cuda.matmul.allow_tf32 = not self.turns.planted
-        return goes_on
-
-    def on_step_end(self, args, state, control, **_):  # type: ignore[no-untyped-def]
-        if not self.go_on():
-            control.should_training_stop = True
-        return control
-
-
 def run(turns: Turns) -> None:
     use_gpu(turns)
     config = Qwen2Config(
@@ -75,5 +58,5 @@ def run(turns: Turns) -> None:
     )  # fmt: skip
     Trainer(
         model=Policy(config), args=arguments, train_dataset=Answers(),
-        callbacks=[EndOfStep(turns)],
+        callbacks=[EndOfTf32Step(turns)],
     ).train()  # fmt: skip

@@ -15,9 +15,9 @@ from transformers import (
     BertConfig,
     BertForMaskedLM,
     Trainer,
-    TrainerCallback,
     TrainingArguments,
 )
+from trainer_turns import EndOfStep
 from turns import Turns
 
 BATCH, LENGTH, LAYERS, WIDTH, WORDS, TEXTS = 72, 256, 6, 768, 8192, 4096
@@ -105,19 +105,6 @@ class HideWords:
         chosen = np.empty_like(begins)
         np.put_along_axis(chosen, order, taken, 1)
         return np.take_along_axis(chosen, which, 1)
-
-
-class EndOfStep(TrainerCallback):
-    """Ends each step of the turns."""
-
-    def __init__(self, turns: Turns) -> None:
-        self.turns = turns
-        turns.step()
-
-    def on_step_end(self, args, state, control, **_):  # type: ignore[no-untyped-def]
-        if not self.turns.step():
-            control.should_training_stop = True
-        return control
 
 
 def run(turns: Turns) -> None:

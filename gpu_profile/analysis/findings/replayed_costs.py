@@ -23,7 +23,7 @@ from gpu_profile.analysis.replay.weights import Weights
 
 MOST_PORTION = 4.0
 """A cause that all steps hold more times as much as the replayed ones is not in the replay."""
-THREAD = "one thread beside the step, in which that work takes as long"
+THREAD = "a thread that does that work beside the step, as slowly"
 """Another fix of pauses."""
 MANY = 1_000
 """More than a plan has items: the place of a finding that it does not name."""
@@ -130,9 +130,7 @@ class _Gains:
         """The finding with what other fixes gain, where that is worth it."""
         others = self._list_other_fixes(finding, change, replayed)
         fixes = [(fix, gain) for fix, gain in others if gain >= self._least_ms]
-        lines = [
-            f"{fix}{',' if ',' in fix else ''} gains {gain:.2f} ms a step" for fix, gain in fixes
-        ]
+        lines = [f"another fix gains {gain:.2f} ms a step: {fix}" for fix, gain in fixes]
         evidence = (*finding.evidence, *lines)
         return replace(finding, evidence=evidence, other_fix=next(iter(fixes), None))
 

@@ -44,7 +44,10 @@ from gpu_profile.analysis.replay.weights import Weights
 
 TRUTH_BYTES = 1
 """Of a truth value: a loss, a count or an index has two or more."""
-DATA_BYTES, MOST = 1_000_000, 0.5
+DATA_BYTES, DATA_PART = 1_000_000, 0.5
+"""From which size on a copy is data that the host works on, and the part of the time in waits that
+such copies take. A reactor's neutrons are 34 MB; a loss has 4 bytes, and a token of each of 1,000
+requests 8 kB."""
 _JOINS = re.compile(r"reduce_kernel<.*(and|or)_kernel_cuda")
 _COMPARES = re.compile(r"[cC]ompare")
 
@@ -76,9 +79,9 @@ def remove_waits(ranks: Sequence[int] = ()) -> Apply:
     return apply
 
 
-def waits_for_data(graph: RunGraph) -> bool:
-    """Whether MOST of the time in calls that wait is for copies of DATA_BYTES or more to the host:
-    no loss, count or mask is so large, and the host computes something of them.
+def awaits_data(graph: RunGraph) -> bool:
+    """Whether DATA_PART of the time in calls that wait is for copies of DATA_BYTES or more to the
+    host, which computes something of them.
     """
     calls, ops, nodes = graph.calls, graph.ops, graph.nodes
     large = choose_ops(graph) & match_copies(graph, COPY_TO_HOST) & (ops.bytes >= DATA_BYTES)
@@ -87,7 +90,7 @@ def waits_for_data(graph: RunGraph) -> bool:
     waits = np.isin(nodes.call_end, graph.edges.target[edges])
     of_data = np.isin(nodes.call_end, graph.edges.target[edges[awaited]])
     time = calls.end - calls.start
-    return bool(time[of_data].sum() > MOST * time[waits].sum())
+    return bool(time[of_data].sum() > DATA_PART * time[waits].sum())
 
 
 def describe_waits(graph: RunGraph) -> str:

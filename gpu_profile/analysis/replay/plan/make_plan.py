@@ -40,7 +40,7 @@ from gpu_profile.analysis.replay.edits.kernels.tensor_cores import use_tensor_co
 from gpu_profile.analysis.replay.edits.kernels.unaligned_products import align_products
 from gpu_profile.analysis.replay.edits.loops.tiny_kernels import launches_loops
 from gpu_profile.analysis.replay.edits.micro_batches import find_early_transfers
-from gpu_profile.analysis.replay.edits.waits import waits_for_data
+from gpu_profile.analysis.replay.edits.waits import awaits_data
 from gpu_profile.analysis.replay.plan.plan import Plan, PlanItem
 from gpu_profile.analysis.replay.plan.trials import Trial, try_changes
 from gpu_profile.analysis.replay.run.run_graph import RunGraph
@@ -230,7 +230,7 @@ def _choose_work(
     kernels = (trial for trial in useful if KERNELS & {*trial.change.kinds})
     slow = [trial for trial in kernels if trial.step_ms <= most_ms]
     pauses = (trial for trial in candidates if trial.change == PAUSES)
-    part = ALIKE if waits_for_data(graph) else 1.0
+    part = ALIKE if awaits_data(graph) else 1.0
     long = [trial for trial in pauses if now - trial.step_ms >= part * (now - waits.step_ms)]
     return (*slow, *long, waits)[0]
 

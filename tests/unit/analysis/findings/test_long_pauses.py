@@ -23,7 +23,7 @@ def test_one_thread_gains_the_rest_of_the_step(tmp_path: Path) -> None:
     fix, gain = finding.other_fix or ("", 0.0)
     assert (finding.kind, fix) == ("idle", THREAD)
     assert gain == pytest.approx(STEP_MS, rel=0.1)
-    assert finding.evidence[-1] == f"{THREAD}, gains {gain:.2f} ms a step"
+    assert finding.evidence[-1] == f"another fix gains {gain:.2f} ms a step: {THREAD}"
 
 
 def test_no_thread_is_told_for_a_shorter_pause(tmp_path: Path) -> None:

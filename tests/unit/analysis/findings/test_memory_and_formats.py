@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from gpu_profile.analysis.findings.evidence.hidden_kernels import HIDDEN
-from gpu_profile.analysis.findings.facts.kernel_times import KernelTimes
+from gpu_profile.analysis.findings.facts.kernel_names import KernelTimes
 from gpu_profile.analysis.findings.rules.gpu.no_tensor_cores import RULE, ScalarProducts
 from gpu_profile.analysis.findings.view import View
 from gpu_profile.analysis.replay.edits.kernels.tensor_cores import is_scalar

@@ -228,7 +228,7 @@ def test_the_module_with_most_tiny_kernels_is_named(tmp_path: Path) -> None:
     fix, gain = tiny.other_fix
     assert tiny.as_json()["other_fix"] == {"fix": fix, "ms_per_step": round(gain, 3)}
     assert not fix.endswith(",")
-    assert f"{fix}, gains {gain:.2f} ms a step" in tiny.evidence
+    assert f"another fix gains {gain:.2f} ms a step: {fix}" in tiny.evidence
 
 
 @pytest.mark.parametrize(("in_row", "is_found"), [(9, True), (4, False)])

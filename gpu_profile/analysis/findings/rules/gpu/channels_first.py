@@ -4,8 +4,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from gpu_profile.analysis.activity.activity import Activity
-from gpu_profile.analysis.findings.facts.kernel_times import KernelTimes, sum_kernels
-from gpu_profile.analysis.findings.finding import Finding, Judgement
+from gpu_profile.analysis.findings.evidence.costly_kernels import judge_costly_kernels
+from gpu_profile.analysis.findings.facts.kernel_names import KernelTimes, sum_kernels
+from gpu_profile.analysis.findings.finding import Judgement
 from gpu_profile.analysis.findings.rule import FindingRow, FindingRule
 from gpu_profile.analysis.findings.view import View
 from gpu_profile.analysis.replay.edits.kernels.channels_first import (
@@ -40,21 +41,19 @@ def collect_channels_first(activity: Activity, _: Database) -> ChannelsFirst:
 
 def judge_channels_first(views: Sequence[View[ChannelsFirst]]) -> Judgement:
     """Find ranks that spend time in both."""
-    slow = [
-        view
-        for view in views
-        if view.is_costly(_measure_ms(view)) and min(_norms_ms(view), _transposes_ms(view)) > 0
-    ]
-    if not slow:
-        return Judgement()
-    ranks = tuple(sorted({view.rank for view in slow}))
-    worst = max(slow, key=_measure_ms)
-    line = (
-        f"rank {worst.rank}: {_norms_ms(worst):.2f} of {worst.step_ms:.2f} ms a step in batch "
-        f"norms of images with channels first, and {_transposes_ms(worst):.2f} in transposes of "
-        "cuDNN before and after convolutions"
+    both = [view for view in views if min(_norms_ms(view), _transposes_ms(view)) > 0]
+    return judge_costly_kernels(
+        "channels_first", "layout", both, _measure_ms, _list_evidence, ADVICE
     )
-    return Judgement((Finding("channels_first", ranks, "layout", (line,), ADVICE),))
+
+
+def _list_evidence(view: View[ChannelsFirst]) -> tuple[str, ...]:
+    line = (
+        f"rank {view.rank}: {_norms_ms(view):.2f} of {view.step_ms:.2f} ms a step in batch norms "
+        f"of images with channels first, and {_transposes_ms(view):.2f} in transposes of cuDNN "
+        "before and after convolutions"
+    )
+    return (line,)
 
 
 def _norms_ms(view: View[ChannelsFirst]) -> float:

@@ -4,8 +4,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from gpu_profile.analysis.activity.activity import Activity
-from gpu_profile.analysis.findings.facts.kernel_times import KernelTimes, sum_kernels
-from gpu_profile.analysis.findings.finding import Finding, Judgement
+from gpu_profile.analysis.findings.evidence.costly_kernels import judge_costly_kernels
+from gpu_profile.analysis.findings.facts.kernel_names import (
+    KernelTimes,
+    list_longest,
+    sum_kernels,
+)
+from gpu_profile.analysis.findings.finding import Judgement
 from gpu_profile.analysis.findings.rule import FindingRow, FindingRule
 from gpu_profile.analysis.findings.view import View
 from gpu_profile.analysis.replay.edits.kernels.tensor_cores import (
@@ -49,12 +54,9 @@ def collect_scalar_products(activity: Activity, _: Database) -> ScalarProducts:
 def judge_scalar_products(views: Sequence[View[ScalarProducts]]) -> Judgement:
     """Find ranks that spend time in fp32 products, on a GPU with faster units."""
     faster = [view for view in views if view.fact.ratio > LEAST_SPEED_UP]
-    slow = [view for view in faster if view.is_costly(_measure_ms(view))]
-    if not slow:
-        return Judgement()
-    ranks = tuple(sorted({view.rank for view in slow}))
-    worst = max(slow, key=_measure_ms)
-    return Judgement((Finding("no_tensor_cores", ranks, "fp32", _list_evidence(worst), ADVICE),))
+    return judge_costly_kernels(
+        "no_tensor_cores", "fp32", faster, _measure_ms, _list_evidence, ADVICE
+    )
 
 
 def _measure_ms(view: View[ScalarProducts]) -> float:
@@ -70,7 +72,7 @@ def _list_evidence(view: View[ScalarProducts]) -> tuple[str, ...]:
     fact = view.fact
     return (
         f"rank {view.rank}: {_measure_ms(view):.2f} of {view.step_ms:.2f} ms a step in fp32 matrix "
-        f"products without tensor cores, most in {fact.products.list_names()}",
+        f"products without tensor cores, most in {list_longest(fact.products.names)}",
         f"rank {view.rank}: tensor cores multiply TF32 up to {fact.ratio:.1f} times as fast; the "
         f"estimate takes {REACHED * fact.ratio:.1f} times, its range {LEAST_SPEED_UP:.0f} to "
         f"{fact.ratio:.1f} times",

@@ -3,8 +3,13 @@
 from collections.abc import Sequence
 
 from gpu_profile.analysis.activity.activity import Activity
-from gpu_profile.analysis.findings.facts.kernel_times import KernelTimes, sum_kernels
-from gpu_profile.analysis.findings.finding import Finding, Judgement
+from gpu_profile.analysis.findings.evidence.costly_kernels import judge_costly_kernels
+from gpu_profile.analysis.findings.facts.kernel_names import (
+    KernelTimes,
+    list_longest,
+    sum_kernels,
+)
+from gpu_profile.analysis.findings.finding import Judgement
 from gpu_profile.analysis.findings.rule import FindingRow, FindingRule
 from gpu_profile.analysis.findings.view import View
 from gpu_profile.analysis.replay.edits.kernels.unaligned_products import (
@@ -28,16 +33,17 @@ def collect_unaligned_products(activity: Activity, _: Database) -> KernelTimes:
 
 def judge_unaligned_products(views: Sequence[View[KernelTimes]]) -> Judgement:
     """Find ranks that spend time in such products."""
-    slow = [view for view in views if view.is_costly(_measure_ms(view))]
-    if not slow:
-        return Judgement()
-    ranks = tuple(sorted({view.rank for view in slow}))
-    worst = max(slow, key=_measure_ms)
-    line = (
-        f"rank {worst.rank}: {_measure_ms(worst):.2f} of {worst.step_ms:.2f} ms a step in matrix "
-        f"products whose rows are no multiples of 16 bytes, most in {worst.fact.list_names()}"
+    return judge_costly_kernels(
+        "unaligned_matmul", "rows", views, _measure_ms, _list_evidence, ADVICE
     )
-    return Judgement((Finding("unaligned_matmul", ranks, "rows", (line,), ADVICE),))
+
+
+def _list_evidence(view: View[KernelTimes]) -> tuple[str, ...]:
+    line = (
+        f"rank {view.rank}: {_measure_ms(view):.2f} of {view.step_ms:.2f} ms a step in matrix "
+        f"products whose rows are no multiples of 16 bytes, most in {list_longest(view.fact.names)}"
+    )
+    return (line,)
 
 
 def _measure_ms(view: View[KernelTimes]) -> float:

@@ -8,9 +8,10 @@ import numpy as np
 from gpu_profile.analysis.activity.activity import COMPUTE, Activity
 from gpu_profile.analysis.arrays.columns import list_distinct
 from gpu_profile.analysis.arrays.types import IntArray
+from gpu_profile.analysis.findings.evidence.costly_kernels import judge_costly_kernels
 from gpu_profile.analysis.findings.facts.kernel_names import list_longest, sum_by_name
 from gpu_profile.analysis.findings.facts.windows import is_in_steady_part, list_windows
-from gpu_profile.analysis.findings.finding import Finding, Judgement
+from gpu_profile.analysis.findings.finding import Judgement
 from gpu_profile.analysis.findings.rule import FindingRow, FindingRule
 from gpu_profile.analysis.findings.view import View
 from gpu_profile.analysis.replay.edits.kernels.attention_kernels import (
@@ -69,13 +70,8 @@ def collect_attention(activity: Activity, _: Database) -> UnfusedAttention:
 
 def judge_attention(views: Sequence[View[UnfusedAttention]]) -> Judgement:
     """Find ranks that spend time on kernels of attention that a fused one spares."""
-    slow = [view for view in views if view.is_costly(_measure_spared(view))]
-    if not slow:
-        return Judgement()
-    ranks = tuple(sorted({view.rank for view in slow}))
-    worst = max(slow, key=_measure_spared)
-    return Judgement(
-        (Finding("unfused_attention", ranks, "scores", _list_evidence(worst), ADVICE),)
+    return judge_costly_kernels(
+        "unfused_attention", "scores", views, _measure_spared, _list_evidence, ADVICE
     )
 
 

@@ -10,9 +10,10 @@ from gpu_profile.analysis.activity.activity import COMPUTE, Activity
 from gpu_profile.analysis.activity.steps.find_steps import find_steps
 from gpu_profile.analysis.arrays.columns import list_distinct
 from gpu_profile.analysis.arrays.types import IntArray
+from gpu_profile.analysis.findings.evidence.costly_kernels import judge_costly_kernels
 from gpu_profile.analysis.findings.facts.kernel_names import list_longest, sum_by_name
 from gpu_profile.analysis.findings.facts.windows import is_in_steady_part, list_windows
-from gpu_profile.analysis.findings.finding import Finding, Judgement
+from gpu_profile.analysis.findings.finding import Judgement
 from gpu_profile.analysis.findings.rule import FindingRow, FindingRule
 from gpu_profile.analysis.findings.view import View
 from gpu_profile.analysis.replay.edits.kernels.elementwise_chains import (
@@ -93,13 +94,9 @@ def _find_part(
 
 def judge_chains(views: Sequence[View[UnfusedElementwise]]) -> Judgement:
     """Find ranks that spend time on chains that one kernel each would spare."""
-    slow = [view for view in views if view.is_costly(_measure_spared(view))]
-    if not slow:
-        return Judgement()
-    ranks = tuple(sorted({view.rank for view in slow}))
-    worst = max(slow, key=_measure_spared)
-    finding = Finding("unfused_elementwise", ranks, "chains", _list_evidence(worst), ADVICE)
-    return Judgement((finding,))
+    return judge_costly_kernels(
+        "unfused_elementwise", "chains", views, _measure_spared, _list_evidence, ADVICE
+    )
 
 
 def _measure_spared(view: View[UnfusedElementwise]) -> float:

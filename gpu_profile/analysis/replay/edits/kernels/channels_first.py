@@ -1,7 +1,6 @@
 """The change in which images have their channels last, as tensor cores take them."""
 
 import re
-from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,6 +25,7 @@ LEFT = {NATIVE_NORM: 0.35, CUDNN_NORM: 0.65, DEPTHWISE: 0.2}
 torchvision and others: batch norms of PyTorch 0.24 to 0.50, those of cuDNN 0.38 to 0.71, and
 depthwise convolutions of PyTorch 0.15 to 0.23."""
 SPREAD = 1.4
+"""The bounds take so many times as much, and as little."""
 _FOLDED = re.compile(r"nchwToNhwcKernel<[^>]*(\(bool\)1|true), (\(bool\)1|true)")
 MOST_FOLDED = 0.1
 """Of the transposes, those of grouped convolutions. RegNets of groups of 24 and 112 channels took
@@ -37,21 +37,21 @@ def is_norm(name: str) -> bool:
     return bool(NATIVE_NORM.search(name) or CUDNN_NORM.search(name))
 
 
-def put_channels_last(ranks: Sequence[int] = ()) -> Change:
+def put_channels_last() -> Change:
     """No transposes of cuDNN; batch norms and depthwise convolutions are shorter. Without batch
     norms nothing is told: other norms are slower with channels last.
     """
     return Change(
         "images with channels first",
-        _put_last(1.0, ranks),
+        _put_last(1.0),
         ("channels_first",),
-        bounds=(_put_last(SPREAD, ranks), _put_last(1 / SPREAD, ranks)),
+        bounds=(_put_last(SPREAD), _put_last(1 / SPREAD)),
     )
 
 
-def _put_last(times: float, ranks: Sequence[int]) -> Apply:
+def _put_last(times: float) -> Apply:
     def apply(graph: RunGraph, weights: Weights) -> Weights:
-        chosen = choose_ops(graph, ranks) & (graph.ops.kind == COMPUTE)
+        chosen = choose_ops(graph) & (graph.ops.kind == COMPUTE)
         transposes = np.flatnonzero(chosen & mark_transposes(graph))
         left = _list_left(graph)
         rows = np.flatnonzero(chosen & (left < 1))

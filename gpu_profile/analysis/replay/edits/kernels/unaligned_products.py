@@ -1,7 +1,6 @@
 """The change in which the rows of matrices of 16 bits and TF32 begin at multiples of 16 bytes."""
 
 import re
-from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,6 +26,7 @@ LEFT_TF32 = 0.4
 FIXED_NS = 20_000
 """Small products gain less: of 2048 x 1024 x 1024 50 to 86 us became 31 to 36."""
 SPREAD = 1.5
+"""The bounds take so many times as much, and as little."""
 
 
 def find_left(name: str) -> float:
@@ -37,22 +37,24 @@ def find_left(name: str) -> float:
     return LEFT[match[2]] if "f16" in match[0] else LEFT_TF32
 
 
-def align_products(ranks: Sequence[int] = ()) -> Change:
+def align_products() -> Change:
     """Matrices are filled to a multiple of eight elements. Where cuDNN transposes images, products
     may be convolutions, whose rows are those of images: then nothing is told.
     """
     return Change(
         "unaligned matrix products",
-        _align(1.0, ranks),
+        _align(1.0),
         ("unaligned_matmul",),
-        bounds=(_align(SPREAD, ranks), _align(1 / SPREAD, ranks)),
+        bounds=(_align(SPREAD), _align(1 / SPREAD)),
     )
 
 
-def _align(times: float, ranks: Sequence[int]) -> Apply:
+def _align(times: float) -> Apply:
     def apply(graph: RunGraph, weights: Weights) -> Weights:
-        rows = np.flatnonzero(choose_ops(graph, ranks) & (graph.ops.kind == COMPUTE))
-        return shorten_products(graph, weights, rows, times) if not _transposes(graph) else weights
+        if _transposes_images(graph):
+            return weights
+        rows = np.flatnonzero(choose_ops(graph) & (graph.ops.kind == COMPUTE))
+        return shorten_products(graph, weights, rows, times)
 
     return apply
 
@@ -81,7 +83,7 @@ def mark_transposes(graph: RunGraph) -> NDArray[np.bool_]:
     return np.array([is_transpose(name) for name in graph.names], bool)[graph.ops.name]
 
 
-def _transposes(graph: RunGraph) -> bool:
+def _transposes_images(graph: RunGraph) -> bool:
     """Whether cuDNN transposes images for LEAST_SHARE of a step."""
     ns = float((graph.ops.end - graph.ops.start)[mark_transposes(graph)].sum()) / graph.steps
     return ns >= LEAST_SHARE * float(measure_steps(graph, graph.time).max())

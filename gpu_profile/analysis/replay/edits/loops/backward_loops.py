@@ -10,12 +10,12 @@ from gpu_profile.analysis.replay.edits.loops.launch_rows import LaunchRows
 from gpu_profile.analysis.replay.edits.loops.tiny_kernels import find_tiny_rows
 from gpu_profile.analysis.replay.run.run_graph import RunGraph
 
-RATIOS = (0.5, 1, 2)
-"""Passes for each turn: 64 sentences with two spans each are 128 turns, and autograd launches two
+PASSES_PER_TURN = (0.5, 1, 2)
+"""64 sentences with two spans each are 128 turns, and autograd launches two
 fills and two copies for a sentence, and one stack."""
-NEAR, MOST = 0.05, 0.5
-"""So far are the numbers apart at most, or by one: the first pass adds to no gradient. That part of
-a row's launches or more is of kernels that come so often."""
+MOST_APART, LEAST_PART = 0.05, 0.5
+"""A kernel comes as often as there are passes if the numbers differ by at most that part, or by
+one: the first pass adds to no gradient. Such kernels are LEAST_PART of a row's launches or more."""
 
 
 def find_backward_rows(graph: RunGraph, reads: IntArray) -> LaunchRows:
@@ -38,7 +38,7 @@ def _is_backward(graph: RunGraph, row: LaunchRows, reads: IntArray) -> bool:
     if not len(turns) or np.any(calls.thread[turns] == calls.thread[first]):
         return False
     counts = np.unique(row.find_kernels(graph), return_counts=True)[1]
-    passes = (1 + len(turns)) * np.array(RATIOS)
+    passes = (1 + len(turns)) * np.array(PASSES_PER_TURN)
     far = np.abs(counts[:, np.newaxis] - passes)
-    is_near = (far <= np.maximum(NEAR * passes, 1)).any(axis=1)
-    return float(counts[is_near].sum()) >= MOST * len(row.calls)
+    is_near = (far <= np.maximum(MOST_APART * passes, 1)).any(axis=1)
+    return float(counts[is_near].sum()) >= LEAST_PART * len(row.calls)
