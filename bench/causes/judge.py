@@ -13,6 +13,7 @@ from functools import partial
 from pathlib import Path
 
 from bench.causes.causes import find_causes
+from bench.causes.host_times import read_host_ratios
 from bench.causes.turns import RECORDED_STEPS, WARM_STEPS
 from gpu_profile.analysis.findings.diagnose import judge_run
 from gpu_profile.analysis.findings.diagnosed_report import (
@@ -27,7 +28,7 @@ from gpu_profile.analysis.multi_report.work import ReportSource
 from gpu_profile.analysis.replay.changes import combine
 from gpu_profile.analysis.replay.run_replay import Replay
 from gpu_profile.analysis.replay.shadow.find_shadow import find_shadow
-from gpu_profile.analysis.replay.shadow.plain_step import PlainStep
+from gpu_profile.analysis.replay.shadow.plain_step import NO_STEP, PlainStep
 from gpu_profile.analysis.tables.analysis import Analysis
 from gpu_profile.runs.reports.open_reports import open_reports
 from gpu_profile.table import Table
@@ -81,12 +82,12 @@ def score(folder: Path, *, has_control: bool = True) -> Score:
     step = statistics.median(planted)
     facts, error_ns = read_ranks(sorted(folder.glob("planted.*sqlite*")))
     parts = _count_parts(facts)
-    control_ms = step / parts if has_control else 0.0
-    diagnosis = judge_run(facts, error_ns, PlainStep(control_ms))
+    plain = PlainStep(step / parts, phases=read_host_ratios(folder)) if has_control else NO_STEP
+    diagnosis = judge_run(facts, error_ns, plain)
     gain = step - statistics.median(fixed)
     kinds = tuple(dict.fromkeys(finding.kind for finding in diagnosis.findings))
     replay = replay_parts(facts, error_ns)
-    predicted = _predict(replay, diagnosis, find_causes(folder.name) or (), control_ms)
+    predicted = _predict(replay, diagnosis, find_causes(folder.name) or (), plain)
     predicted = None if predicted is None else parts * predicted
     return Score(folder.name, step, gain, (min(gains), max(gains)), predicted, kinds)
 
@@ -122,7 +123,7 @@ def _count_parts(facts: Sequence[DiagnosedReport]) -> int:
 
 
 def _predict(
-    replay: Replay | str, diagnosis: Diagnosis, kinds: Sequence[str], control_ms: float
+    replay: Replay | str, diagnosis: Diagnosis, kinds: Sequence[str], plain: PlainStep
 ) -> float | None:
     """The gain of a program's fix, which takes away all causes of these kinds that were found.
 
@@ -133,7 +134,7 @@ def _predict(
     causes = [*findings[:1], *(cause for cause in findings[1:] if not _is_bound(cause))]
     edits = [RULES[cause.kind].edit(cause) for cause in causes]
     changes = [edit.apply for edit in edits if edit]
-    shadow = None if isinstance(replay, str) else find_shadow(replay, control_ms)
+    shadow = None if isinstance(replay, str) else find_shadow(replay, plain.ms, ratios=plain.phases)
     if len(changes) < 2 or isinstance(replay, str) or shadow is None:
         return max((cause.cost_ms for cause in causes), default=None)
     change = combine(changes)

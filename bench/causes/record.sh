@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Measure and record the programs of this folder on a machine with a GPU: record.sh OUT [PROGRAM...]
 #
-# OUT/NAME/turns.json: times of blocks with the cause and with its fix, without a profiler;
+# OUT/NAME/turns.json: times of blocks with the cause and with its fix, without a profiler, beside
+# plain/*.steps.json, how long the marks say that the host took in the phases of each step;
 # OUT/NAME/planted.sqlite: a recording with the cause (planted.rank0.sqlite and more of a program of
 # several ranks, each with a GPU). MODES="fixed" records with the fix in place of
 # both; MODES="turns planted fixed" does all.
@@ -37,6 +38,8 @@ measure() {
   command_of "$1" turns
   if [[ -n $ranks ]]; then
     words=(python3 -m torch.distributed.run --standalone --nproc-per-node="$ranks" "${words[@]:1}")
+  else
+    words=(python3 "$agent" --plain --annotate="$level" --output="$out/$1/plain" -- "${words[@]}")
   fi
   timeout "$limit" "${words[@]}" 2>"$out/$1/turns.log" | tail -n 1 >"$out/$1/turns.json" ||
     echo "$1: exit code $?; see turns.log" >&2

@@ -66,6 +66,8 @@ class Turns:
     planted: bool = True
     period: int = 1
     blocks: list[tuple[bool, float]] = field(default_factory=list)
+    made: int = 0
+    _spans: list[tuple[int, int]] = field(default_factory=list)
     _schedule: list[tuple[bool, int, bool]] = field(default_factory=list)
     _left: int = 0
     _steps: int = 0
@@ -77,6 +79,7 @@ class Turns:
         if self._left == 0 and not self._next_part():
             return False
         self._left -= 1
+        self.made += 1
         return True
 
     def _next_part(self) -> bool:
@@ -93,6 +96,7 @@ class Turns:
         if self._timed:
             elapsed = time.perf_counter() - self._start
             self.blocks.append((self.planted, 1000 * elapsed / self._steps))
+            self._spans.append((self.made - self._steps, self.made))
 
     def _plan(self) -> bool:
         """Fill the schedule: first the warm-up, then, from its step times, the blocks."""
@@ -124,12 +128,20 @@ class Turns:
         return max(LEAST_STEPS, round(1000 * seconds / self.agree(milliseconds)))
 
     def as_json(self) -> str:
-        """The blocks without the two of the warm-up: {"planted": [ms], "fixed": [ms]}."""
-        blocks = self.blocks[2:] if self.mode == "turns" else self.blocks
+        """The blocks without the two of the warm-up: {"planted": [ms], "fixed": [ms]}.
+
+        `steps` are the first and the end of those with the cause, of all that were `made`.
+        """
+        skipped = 2 if self.mode == "turns" else 0
+        blocks, spans = self.blocks[skipped:], self._spans[skipped:]
         return json.dumps(
             {
                 "planted": [round(ms, 4) for planted, ms in blocks if planted],
                 "fixed": [round(ms, 4) for planted, ms in blocks if not planted],
+                "steps": [
+                    span for (planted, _), span in zip(blocks, spans, strict=True) if planted
+                ],
+                "made": self.made,
             }
         )
 

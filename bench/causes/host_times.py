@@ -1,0 +1,48 @@
+"""How fast the host works without the profiler, by the marks' times in both runs of record.sh."""
+
+import json
+import statistics
+from pathlib import Path
+from typing import Any
+
+from bench.causes.turns import WARM_STEPS
+from gpu_profile.analysis.replay.shadow.plain_step import UNKNOWN, Ratios
+
+_FEWEST = 10
+_PHASES = ("forward_ms", "optimizer_ms")
+
+
+def read_host_ratios(folder: Path) -> Ratios:
+    """Return the ratios of the phases of NAME/: of steps measured with the cause to the recorded
+    ones. UNKNOWN where the marks counted no steps.
+    """
+    plain, recorded = (_read_file(folder / name) for name in ("plain", "planted"))
+    turns = json.loads((folder / "turns.json").read_text())
+    if not plain or not recorded or not turns.get("made"):
+        return UNKNOWN
+    # The marks count forwards where there is no optimizer: a step may have several.
+    per_step = plain["steps"] / turns["made"]
+    ratios = []
+    for phase in _PHASES:
+        before = recorded["phases"].get(phase, [])[round(WARM_STEPS * per_step) :]
+        times = plain["phases"].get(phase, [])
+        spans = [(round(a * per_step), round(b * per_step)) for a, b in turns["steps"]]
+        # The first and the last one may be of the block beside it.
+        after = [ms for begin, end in spans for ms in times[begin + 1 : end - 1]]
+        ratios.append(_compare(before, after))
+    return ratios[0], ratios[1]
+
+
+def _read_file(folder: Path) -> dict[str, Any]:
+    for file in sorted(folder.glob("*.steps.json")):
+        facts: dict[str, Any] = json.loads(file.read_text())
+        return facts
+    return {}
+
+
+def _compare(recorded: list[float], plain: list[float]) -> float:
+    """Return the ratio of the lower quartiles, as a run's control has it; 0 of few steps."""
+    if min(len(recorded), len(plain)) < _FEWEST:
+        return 0.0
+    before, after = (statistics.quantiles(times, n=4)[0] for times in (recorded, plain))
+    return after / before if before else 0.0
