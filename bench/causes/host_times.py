@@ -6,10 +6,9 @@ from pathlib import Path
 from typing import Any
 
 from bench.causes.turns import WARM_STEPS
-from gpu_profile.analysis.replay.shadow.plain_step import UNKNOWN, Ratios
+from gpu_profile.analysis.replay.shadow.plain_step import PHASES, UNKNOWN, Ratios
 
 _FEWEST = 10
-_PHASES = ("forward_ms", "optimizer_ms")
 
 
 def read_host_ratios(folder: Path) -> Ratios:
@@ -23,14 +22,14 @@ def read_host_ratios(folder: Path) -> Ratios:
     # The marks count forwards where there is no optimizer: a step may have several.
     per_step = plain["steps"] / turns["made"]
     ratios = []
-    for phase in _PHASES:
-        before = recorded["phases"].get(phase, [])[round(WARM_STEPS * per_step) :]
-        times = plain["phases"].get(phase, [])
+    for phase in PHASES:
+        before = recorded["phases"].get(f"{phase}_ms", [])[round(WARM_STEPS * per_step) :]
+        times = plain["phases"].get(f"{phase}_ms", [])
         spans = [(round(a * per_step), round(b * per_step)) for a, b in turns["steps"]]
         # The first and the last one may be of the block beside it.
         after = [ms for begin, end in spans for ms in times[begin + 1 : end - 1]]
         ratios.append(_compare(before, after))
-    return ratios[0], ratios[1]
+    return ratios[0], ratios[1], ratios[2]
 
 
 def _read_file(folder: Path) -> dict[str, Any]:

@@ -33,6 +33,7 @@ from gpu_profile.analysis.tables.analysis import Analysis
 from gpu_profile.runs.reports.open_reports import open_reports
 from gpu_profile.table import Table
 
+LEAST_PARTS = 0.1  # of a step of the program: fewer steps are not its own
 STEP_ERROR, GAIN_ERROR = 0.10, 0.25  # of the step, and of the measured gain
 
 
@@ -115,11 +116,14 @@ def _merge_nothing(_parts: object) -> Table:
     return Table("", (), ())
 
 
-def _count_parts(facts: Sequence[DiagnosedReport]) -> int:
-    """How many of the steps that are found make one of the program, whose parts may repeat."""
+def _count_parts(facts: Sequence[DiagnosedReport]) -> float:
+    """How many of the steps that are found make one of the program, whose parts may repeat. 0.25
+    where four of the program's are found as one, of which the first one compiles.
+    """
     step = judge_run(facts).overview.step
     steps = step.count + step.left_out if step else 0
-    return max(1, round(steps / (WARM_STEPS + RECORDED_STEPS)))
+    made = WARM_STEPS + RECORDED_STEPS
+    return round(steps / made) or 1 / round(made / steps if steps > LEAST_PARTS * made else 1)
 
 
 def _predict(

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from gpu_profile import files
-from gpu_profile.analysis.replay.shadow.plain_step import NO_STEP, PlainStep
+from gpu_profile.analysis.replay.shadow.plain_step import NO_STEP, PHASES, PlainStep, Ratios
 from gpu_profile.errors import SettingsError
 from gpu_profile.printable import name_program
 from gpu_profile.runs.record import OUTPUT_FILE, ReportSummary, RunRecord, load_run
@@ -125,10 +125,11 @@ def _find_ratio(run: RunRecord) -> PlainStep:
     return PlainStep(callback_ns=CALLBACK_NS, ratio=ratio, phases=_find_phases(chosen))
 
 
-def _find_phases(report: ReportSummary) -> tuple[float, float]:
+def _find_phases(report: ReportSummary) -> Ratios:
     """The ratios of the phases; a run of an older version has none."""
     control = report.control
-    return control.get("forward_ratio", 0.0), control.get("optimizer_ratio", 0.0)
+    forward, backward, optimizer = (control.get(f"{phase}_ratio", 0.0) for phase in PHASES)
+    return forward, backward, optimizer
 
 
 def _choose_control(run: RunRecord) -> ReportSummary | None:

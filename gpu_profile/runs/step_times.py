@@ -13,8 +13,8 @@ from gpu_profile.runs.reports.report_files import strip_suffix
 
 ENDING = ".steps.json"
 STEP, FORWARD = "step", "forward"
-_PHASES = "forward_ms", "optimizer_ms"
-_MOST_BYTES = 1 << 22  # 100,000 steps, the most that the marks write, take 3 MB with two phases
+_PHASES = "forward_ms", "backward_ms", "optimizer_ms"
+_MOST_BYTES = 1 << 23  # 100,000 steps, the most that the marks write, take 4 MB with three phases
 _MOST_STEPS = 200  # of 512 ranks these make 2 MB of run.json
 _COUNTED = 50  # of them, those after the recording
 _START_STEPS = 20  # of the program: compilers, autotuning
@@ -34,9 +34,9 @@ class Control:
     `first` is the number of the first of `count` steps. `ms` is their mean, `recorded_ms` that of
     the recorded steps. `slow_step` took `slow_ms`, 0 for none: it is slower than all that is
     recorded. `slow_part`: of the recorded steps, those that are slow, where `ms` has them as often
-    and as slow as they were recorded; 0 where these steps tell it themselves. `forward_ratio` and
-    `optimizer_ratio`: of the host's time in these phases to that in the recorded steps, 0 where
-    they were not timed.
+    and as slow as they were recorded; 0 where these steps tell it themselves. `forward_ratio`,
+    `backward_ratio` and `optimizer_ratio`: of the host's time in these phases to that in the
+    recorded steps, 0 where they were not timed.
     """
 
     first: int
@@ -47,6 +47,7 @@ class Control:
     slow_ms: float = 0.0
     slow_part: float = 0.0
     forward_ratio: float = 0.0
+    backward_ratio: float = 0.0
     optimizer_ratio: float = 0.0
 
 
@@ -57,8 +58,8 @@ class StepTimes:
     `recorded_steps` is (20, 40) if the report holds steps 20 to 39. `control` is the first step
     after the end of nsys' work, None where there is none. `unit`: "forward" where these are
     forwards of a program without an optimizer, of which a step of the report may hold several.
-    `forward_ms` and `optimizer_ms` are those of the host in these phases of each step; empty where
-    they were not timed.
+    `forward_ms`, `backward_ms` and `optimizer_ms` are those of the host in these phases of each
+    step; empty where they were not timed.
     """
 
     ms: tuple[float, ...]
@@ -66,6 +67,7 @@ class StepTimes:
     control: int | None = None
     unit: str = STEP
     forward_ms: tuple[float, ...] = ()
+    backward_ms: tuple[float, ...] = ()
     optimizer_ms: tuple[float, ...] = ()
 
     def excerpt(self) -> tuple[int, tuple[float, ...]]:
@@ -104,6 +106,7 @@ class StepTimes:
             slow_ms=slow_ms,
             slow_part=slow_part,
             forward_ratio=self._compare_phase(self.forward_ms, self.control),
+            backward_ratio=self._compare_phase(self.backward_ms, self.control),
             optimizer_ratio=self._compare_phase(self.optimizer_ms, self.control),
         )
 
@@ -203,7 +206,7 @@ def read_times(path: Path) -> StepTimes | None:
         control = None if control is None else int(control)
         unit = FORWARD if words.get("unit") == FORWARD else STEP
         phases = dict(words.get("phases", {}))
-        forward_ms, optimizer_ms = (_parse_times(phases.get(name, ())) for name in _PHASES)
+        phase_ms = {name: _parse_times(phases.get(name, ())) for name in _PHASES}
     except (OSError, ReportError, ValueError, TypeError, KeyError, RecursionError):
         return None
     if not 0 <= begin <= end or (control is not None and control < end):
@@ -213,8 +216,7 @@ def read_times(path: Path) -> StepTimes | None:
         recorded_steps=(begin, end),
         control=control,
         unit=unit,
-        forward_ms=forward_ms,
-        optimizer_ms=optimizer_ms,
+        **phase_ms,
     )
 
 

@@ -211,8 +211,8 @@ def test_the_control_of_a_run_is_its_baseline_else_that_of_the_last_rank(tmp_pat
     assert find_plain_step(run) == PlainStep(213.0, CALLBACK_NS)
     late = replace(reports[0], control={**reports[0].control, "first": 70})
     assert find_plain_step(replace(run, reports=(late, reports[1]))).ms == 101.0
-    timed = replace(late, control={**late.control, "forward_ratio": 0.7, "optimizer_ratio": 0.0})
-    assert find_plain_step(replace(run, reports=(timed,))).phases == (0.7, 0.0)
+    timed = replace(late, control={**late.control, "forward_ratio": 0.7, "backward_ratio": 0.9})
+    assert find_plain_step(replace(run, reports=(timed,))).phases == (0.7, 0.9, 0.0)
     few = replace(late, control={**late.control, "count": 3})
     assert find_plain_step(replace(run, reports=(few, reports[1]))).ms == 213.0
     assert describe_control(tmp_path) == (
@@ -244,7 +244,7 @@ def test_forwards_tell_how_much_shorter_a_step_is_without_the_recording(tmp_path
     assert find_plain_step(record.load_run(tmp_path)) == PlainStep(0.0, CALLBACK_NS, 0.75)
     timed = {**summary.control, "forward_ratio": 0.8}
     plain = find_plain_step(replace(run, reports=(replace(summary, control=timed),)))
-    assert plain.phases == (0.8, 0.0)
+    assert plain.phases == (0.8, 0.0, 0.0)
     assert describe_steps(summary) == ", forwards 0 to 39"
     assert describe_control(tmp_path) == (
         "by the clock of rank 0: 8.00 ms a forward recorded, 6.00 ms in 19 forwards that were not"

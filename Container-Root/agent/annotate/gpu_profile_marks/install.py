@@ -111,7 +111,7 @@ def _install(torch: Any, environ: Mapping[str, str], trace: TorchTrace | None) -
     optimizers.register_optimizer_step_post_hook(of_optimizer.after)
     of_optimizer.count_skipped(torch)
     mark_calls(torch, loaders._BaseDataLoaderIter, "__next__", "data")
-    mark_calls(torch, torch.autograd, "backward", "backward")
+    mark_calls(torch, torch.autograd, "backward", "backward", lambda: steps.steps.backward)
     mark_compiled_steps(torch, steps, owners.hook_compiled if owners is not None else None)
     if trace is not None:
         _begin_with_cuda(torch, trace, window)

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from gpu_profile_marks.step_marks import StepMarks
+    from gpu_profile_marks.stopwatch import Stopwatch
 
 
 class OptimizerMarks:
@@ -99,10 +100,16 @@ class OptimizerMarks:
         scaler_class.step = in_file_of(step, counted)
 
 
-def mark_calls(torch: Any, owner: Any, name: str, message: str) -> None:  # noqa: ANN401 - torch
-    """Replace the function `owner.name` by one that runs it inside a range."""
+def mark_calls(
+    torch: Any,  # noqa: ANN401 - torch
+    owner: Any,  # noqa: ANN401 - a module or a class of torch
+    name: str,
+    message: str,
+    find_stopwatch: Callable[[], Stopwatch] | None = None,
+) -> None:
+    """Replace the function `owner.name` by one that runs it inside a range, and is timed."""
     call = getattr(owner, name)
-    marked = in_file_of(call, surround(torch, call, message))
+    marked = in_file_of(call, surround(torch, call, message, find_stopwatch=find_stopwatch))
     setattr(owner, name, marked)
     _keep_script_operator(torch, call, marked)
 
@@ -123,13 +130,22 @@ def surround(
     call: Callable[..., Any],
     message: str,
     at_end: Callable[[], None] | None = None,
+    find_stopwatch: Callable[[], Stopwatch] | None = None,
 ) -> Callable[..., Any]:
-    """Return a function that runs `call` inside a range, and then `at_end`."""
+    """Return a function that runs `call` inside a range, with a stopwatch, and then `at_end`."""
     key, mark = object(), make_mark(message)
     guarded = _untraced(torch)
 
-    def end() -> None:
+    # The words of a call are its own as long as it runs: one inside another counts once.
+    def begin(words: tuple[Any, ...]) -> None:
+        RANGES.push(key, mark)
+        if find_stopwatch is not None:
+            find_stopwatch().start(id(words))
+
+    def end(words: tuple[Any, ...]) -> None:
         RANGES.pop(key)
+        if find_stopwatch is not None:
+            find_stopwatch().stop(id(words))
         if at_end is not None and SWITCH.is_alive():
             at_end()
 
@@ -139,11 +155,11 @@ def surround(
             if at_end is not None and SWITCH.asleep:
                 guarded(at_end)
             return result
-        guarded(RANGES.push, key, mark)
+        guarded(begin, args)
         try:
             return call(*args, **kwargs)
         finally:
-            guarded(end)
+            guarded(end, args)
 
     return marked
 

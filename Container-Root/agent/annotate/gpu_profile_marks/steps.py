@@ -24,7 +24,8 @@ _MOST_SEARCHES = 20  # for optimizers
 class Steps:
     """The steps so far: `number` is that of the open one, -1 before the first forward.
 
-    `forward` and `optimizer` time the host in these phases of a step, where hooks surround them.
+    `forward`, `backward` and `optimizer` time the host in these phases of a step, where hooks
+    surround them.
     """
 
     def __init__(self, clock: Callable[[], float] = time.perf_counter) -> None:
@@ -33,7 +34,7 @@ class Steps:
         self.times_s: list[float] = []
         self._clock = clock
         self._began = 0.0
-        self.forward, self.optimizer = Stopwatch(clock), Stopwatch(clock)
+        self.forward, self.backward, self.optimizer = _make_stopwatches(clock)
         self._last_call = 0.0
         self._called: set[int] = set()
         self._cycle: set[int] = set()
@@ -56,7 +57,7 @@ class Steps:
         keep = self.number >= 0 and len(self.times_s) < _MOST_TIMES
         if keep:
             self.times_s.append(now - self._began)
-        for phase in (self.forward, self.optimizer):
+        for phase in (self.forward, self.backward, self.optimizer):
             phase.end_step(keep=keep)
         self.number += 1
         self._began = now
@@ -67,7 +68,7 @@ class Steps:
     def begin_again(self) -> None:
         """Forget what was counted: the program had not begun to train."""
         self.number, self.unit, self.times_s = -1, STEP, []
-        self.forward, self.optimizer = Stopwatch(self._clock), Stopwatch(self._clock)
+        self.forward, self.backward, self.optimizer = _make_stopwatches(self._clock)
 
     def leave_out(self) -> None:
         """Begin the open step's time again: its beginning held the start of the recording."""
@@ -103,6 +104,14 @@ class Steps:
         """
         times = {
             name: [*phase.times_s, phase.open_s] if self._called else phase.times_s
-            for name, phase in (("forward", self.forward), ("optimizer", self.optimizer))
+            for name, phase in (
+                ("forward", self.forward),
+                ("backward", self.backward),
+                ("optimizer", self.optimizer),
+            )
         }
         return {name: seconds for name, seconds in times.items() if any(seconds)}
+
+
+def _make_stopwatches(clock: Callable[[], float]) -> tuple[Stopwatch, Stopwatch, Stopwatch]:
+    return Stopwatch(clock), Stopwatch(clock), Stopwatch(clock)

@@ -2,9 +2,10 @@
 
 from typing import NamedTuple
 
-Ratios = tuple[float, float]
-"""Of the host's time in the forward and in the optimizer, what the control takes; 0: unknown."""
-UNKNOWN: Ratios = (0.0, 0.0)
+PHASES = ("forward", "backward", "optimizer")
+Ratios = tuple[float, float, float]
+"""Of the host's time in each of PHASES, what the control takes; 0: unknown."""
+UNKNOWN: Ratios = (0.0, 0.0, 0.0)
 
 
 class PlainStep(NamedTuple):

@@ -1,7 +1,8 @@
-"""How fast the host works without the profiler, by the marks' times of two phases.
+"""How fast the host works without the profiler, by the marks' times of three phases.
 
-The marks time the host in the forward and in the optimizer by one clock, in recorded steps and in
-those of the control. A step's time tells it only where the host limits the step.
+The marks time the host in the forward, the backward pass and the optimizer by one clock, in
+recorded steps and in those of the control. A step's time tells it only where the host limits the
+step.
 """
 
 from dataclasses import dataclass
@@ -12,9 +13,8 @@ from gpu_profile.analysis.arrays.types import Flags, IntArray
 from gpu_profile.analysis.replay.changes import find_edges
 from gpu_profile.analysis.replay.run.run_graph import Edge, RunGraph
 from gpu_profile.analysis.replay.shadow.host_scale import MOST_PRICE_NS
-from gpu_profile.analysis.replay.shadow.plain_step import Ratios
+from gpu_profile.analysis.replay.shadow.plain_step import PHASES, Ratios
 
-PHASES = ("forward", "optimizer")
 LEAST_FACTOR, MOST_FACTOR = 0.3, 1.0
 """Of programs that the host limits the control asks for 0.39 to 0.92. A ratio beyond these is not
 the profiler's: a host that runs ahead can wait for the GPU in the control alone."""

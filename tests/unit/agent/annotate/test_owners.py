@@ -69,7 +69,7 @@ def test_the_host_is_timed_in_the_forward_and_the_optimizer(site: Path, tool: Pa
         "for _ in range(3):\n"
         "    model(); model()\n"
         "    other = threading.Thread(target=model); other.start(); other.join()\n"
-        "    optimizer.step(lambda: time.sleep(0.05))\n"
+        "    torch.autograd.backward(); optimizer.step(lambda: time.sleep(0.05))\n"
     )
     done = run_modules(
         site, tool, f"{MODEL}{code}", GPU_PROFILE_ANNOTATE="steps", GPU_PROFILE_STEPS_FILE=str(file)
@@ -78,10 +78,12 @@ def test_the_host_is_timed_in_the_forward_and_the_optimizer(site: Path, tool: Pa
     facts = json.loads(file.read_text())
     assert {name: len(times) for name, times in facts["phases"].items()} == {
         "forward_ms": 3,
+        "backward_ms": 3,
         "optimizer_ms": 3,
     }
     times = zip(facts["ms"], *facts["phases"].values(), strict=True)
-    for step_ms, forward_ms, optimizer_ms in times:
+    for step_ms, forward_ms, backward_ms, optimizer_ms in times:
+        assert 0 < backward_ms <= step_ms - 130
         assert 40 <= forward_ms <= step_ms - 90  # the closure, and the other thread
         assert 20 <= optimizer_ms <= step_ms - 110
 

@@ -27,7 +27,7 @@ def read() -> tuple[ReplayPart, DiagnosedReport]:
     "control",
     [
         NO_STEP,
-        PlainStep(13.7, 1_000, phases=(0.7, 0.7)),
+        PlainStep(13.7, 1_000, phases=(0.7, 0.0, 0.7)),
         PlainStep(ratio=0.7),
     ],
 )

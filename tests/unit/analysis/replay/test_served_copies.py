@@ -38,6 +38,12 @@ def print_loss(rank: Rank) -> None:
     rank.work(PAUSE_US)
 
 
+def keep_outputs(rank: Rank) -> None:
+    """Outputs of 500 MB come in 25 ms, and the host then frees old ones."""
+    read(rank, 500)
+    rank.work(PAUSE_US)
+
+
 def read_at_once(rank: Rank) -> None:
     read(rank, 1)
     rank.work(5)
@@ -66,6 +72,7 @@ def record(act: Act, folder: Path) -> Path:
         (print_loss, 0, None),
         (send_batches, 0, None),
         (read_at_once, 0, None),
+        (keep_outputs, 0, KERNELS_US + 25_000),
     ],
 )
 def test_copies_of_work_on_the_host_go_with_it(

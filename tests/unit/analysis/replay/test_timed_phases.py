@@ -60,9 +60,10 @@ def find(rank: RankGraph, control_us: float, ratios: Ratios) -> tuple[Replay, Sh
 @pytest.mark.parametrize(
     ("ratios", "factor", "phases"),
     [
-        ((0.6, 0.0), 0.6, ("forward",)),
-        ((0.0, 0.8), 0.8, ("optimizer",)),
-        ((0.6, 0.8), 0.7, ("forward", "optimizer")),
+        ((0.6, 0.0, 0.0), 0.6, ("forward",)),
+        ((0.0, 0.0, 0.8), 0.8, ("optimizer",)),
+        ((0.6, 0.0, 0.8), 0.7, ("forward", "optimizer")),
+        ((0.6, 0.9, 0.6), 0.7, ("forward", "backward", "optimizer")),
     ],
 )
 def test_phases_count_by_their_recorded_time(
@@ -77,20 +78,20 @@ def test_phases_count_by_their_recorded_time(
 
 def test_a_pause_takes_as_long_in_the_control() -> None:
     """The forward takes 60 us, 20 of them a pause. Of 0.8 of it, 28 are left of 40."""
-    timed = measure(make_phases(pause_us=20), (0.8, 0.0))
+    timed = measure(make_phases(pause_us=20), (0.8, 0.0, 0.0))
     assert timed is not None
     assert timed.factor == pytest.approx(0.7, abs=0.01)
-    assert measure(make_phases(pause_us=60), (0.8, 0.0)) is None, "more than half of it"
+    assert measure(make_phases(pause_us=60), (0.8, 0.0, 0.0)) is None, "more than half of it"
 
 
 def test_a_phase_that_waits_does_not_count() -> None:
     """3 us of 43 are few, 10 of 50 are not."""
     few, many = make_phases(wait_us=3), make_phases(wait_us=10)
-    timed = measure(few, (0.6, 0.0))
+    timed = measure(few, (0.6, 0.0, 0.0))
     assert timed is not None
     assert timed.factor == pytest.approx((0.6 * 43 - 3) / 40, abs=0.01)
-    assert measure(many, (0.6, 0.0)) is None
-    assert measure(many, (0.6, 0.8)) == measure(many, (0.0, 0.8))
+    assert measure(many, (0.6, 0.0, 0.0)) is None
+    assert measure(many, (0.6, 0.0, 0.8)) == measure(many, (0.0, 0.0, 0.8))
 
 
 def test_a_phase_is_of_the_thread_that_makes_most_calls_in_it() -> None:
@@ -103,7 +104,7 @@ def test_a_phase_is_of_the_thread_that_makes_most_calls_in_it() -> None:
         waits = (calls.step == step) & (calls.place == 0)
         return replace(rank, threads=(7, 8), calls=replace(calls, thread=thread, waits=waits))
 
-    neither, other, own = (measure(let_wait(step), (0.6, 0.0)) for step in (-1, 7, 3))
+    neither, other, own = (measure(let_wait(step), (0.6, 0.0, 0.0)) for step in (-1, 7, 3))
     assert neither is not None
     assert other == neither
     assert own is not None
@@ -120,27 +121,27 @@ def test_launches_that_wait_for_the_full_queue_do_not_count() -> None:
     freeing = forwards - 1
     queue = make_pairs(freeing, forwards)
     early = replace(rank, links=replace(rank.links, queue=queue))
-    assert measure(early, (0.6, 0.0)) is not None
+    assert measure(early, (0.6, 0.0, 0.0)) is not None
     end, start = ops.end.copy(), ops.start.copy()
     end[freeing] = calls.start[forwards] + 5_000
     start[freeing] = end[freeing] - 1_000
     late = replace(early, ops=replace(ops, start=start, end=end))
-    assert measure(late, (0.6, 0.0)) is None
+    assert measure(late, (0.6, 0.0, 0.0)) is None
 
 
 @pytest.mark.parametrize("ratio", [0.0, 0.2, 1.1])
 def test_a_ratio_that_is_no_profilers_is_none(ratio: float) -> None:
-    assert measure(make_phases(), (ratio, 0.0)) is None
+    assert measure(make_phases(), (ratio, 0.0, 0.0)) is None
 
 
 def test_phases_without_ranges_or_with_little_work_do_not_count() -> None:
-    assert measure(make_phases(places=("", "layer.1")), (0.6, 0.6)) is None
-    assert measure(make_phases(places=("forward", *["backward"] * 11)), (0.6, 0.0)) is None
+    assert measure(make_phases(places=("", "layer.1")), (0.6, 0.0, 0.6)) is None
+    assert measure(make_phases(places=("forward", *["backward"] * 11)), (0.6, 0.0, 0.0)) is None
 
 
 def test_a_factor_that_gives_the_control_is_taken() -> None:
     """The host takes 120 us a step: 72 at 0.6, and a control of 73 would ask for 0.62."""
-    replay, shadow = find(make_phases(), 73, (0.6, 0.6))
+    replay, shadow = find(make_phases(), 73, (0.6, 0.0, 0.6))
     assert shadow.factor == pytest.approx(0.6, abs=0.01)
     assert shadow.is_measured
     assert shadow.step_ms == pytest.approx(0.072, rel=0.02)
@@ -153,7 +154,7 @@ def test_a_control_of_forwards_alone_tells_the_host_and_the_step() -> None:
     three in 120 us the control has 0.6, and so has the host's time in them.
     """
     rank = make_phases(places=("forward",) * 3)
-    plain = PlainStep(ratio=0.6, phases=(0.6, 0.0))
+    plain = PlainStep(ratio=0.6, phases=(0.6, 0.0, 0.0))
     replay, shadow = find(rank, 1e3 * plain.find_ms(0.12), plain.phases)
     assert shadow.factor == pytest.approx(0.6, abs=0.01)
     assert shadow.timed_in == ("forward",)
@@ -167,10 +168,10 @@ def test_the_control_then_tells_the_pauses_apart() -> None:
     the pauses are 48. The control alone would take 0.6 of the work, and all of the pauses.
     """
     rank = make_phases(pause_us=60)
-    _, alone = find(rank, 132, (0.0, 0.0))
+    _, alone = find(rank, 132, (0.0, 0.0, 0.0))
     assert alone.factor == pytest.approx(0.6, abs=0.02)
     assert alone.pause_factor == 1
-    replay, shadow = find(rank, 132, (0.0, 0.7))
+    replay, shadow = find(rank, 132, (0.0, 0.0, 0.7))
     assert shadow.factor == pytest.approx(0.7, abs=0.01)
     assert shadow.pause_factor == pytest.approx(0.8, abs=0.02)
     assert shadow.timed_in == ("optimizer",)
@@ -179,7 +180,7 @@ def test_the_control_then_tells_the_pauses_apart() -> None:
 
 
 def test_a_factor_that_no_pauses_bring_to_the_control_is_none() -> None:
-    _, shadow = find(make_phases(), 72, (0.9, 0.9))
+    _, shadow = find(make_phases(), 72, (0.9, 0.0, 0.9))
     assert shadow.factor == pytest.approx(0.61, abs=0.02)
     assert shadow.timed_in == ()
 
@@ -190,9 +191,9 @@ def test_a_host_that_the_gpu_hides_is_as_fast_as_it_was_timed(control_us: float)
     the step once the kernels are short.
     """
     rank = make_phases(kernel_us=98)
-    _, alone = find(rank, control_us, (0.0, 0.0))
+    _, alone = find(rank, control_us, (0.0, 0.0, 0.0))
     assert alone.factors == FACTORS
-    replay, shadow = find(rank, control_us, (0.5, 0.5))
+    replay, shadow = find(rank, control_us, (0.5, 0.0, 0.5))
     assert shadow.factor == pytest.approx(0.5, abs=0.01)
     assert shadow.is_measured
     short = shadow.weights.with_work(np.arange(len(replay.graph.work)), 1_000)
