@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from gpu_profile.analysis.findings.finding import Finding
+from gpu_profile.analysis.findings.rules.host.compile import RULE
 from tests.unit.analysis.findings.test_causes import judged
 from tests.unit.analysis.scenarios import Training
 from tests.unit.analysis.synthetic import Rank
@@ -124,6 +126,18 @@ def test_captures_of_graphs_are_named_with_all_that_they_take(period: int, tmp_p
     assert captured.cost_ms == pytest.approx(20.6 / period, rel=0.15)
     assert "compile" not in {finding.kind for finding in findings}
     assert f"{1 / period:.2f} captures a step" in " ".join(captured.evidence)
+
+
+@pytest.mark.parametrize(
+    ("cause", "explained"),
+    [("host", True), ("data", True), ("capture", True), ("dependency", False)],
+)
+def test_what_compilations_explain(cause: str, explained: bool) -> None:
+    """XLA captures a CUDA graph of what it has compiled anew, in the same pause."""
+    compilation = Finding("compile", (0, 1), "recompilation", (), "")
+    for ranks, expected in (((0,), explained), ((2,), False)):
+        pause = Finding("idle", ranks, cause, (), "")
+        assert RULE.explains([compilation], pause) == expected
 
 
 def test_a_graph_that_is_captured_once_is_no_habit(tmp_path: Path) -> None:

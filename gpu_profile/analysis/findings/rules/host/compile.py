@@ -215,10 +215,13 @@ def _list_tuning(views: Sequence[View[Compilations]]) -> tuple[str, ...]:
 
 
 def _explains(compilations: Sequence[Finding], other: Finding) -> bool:
-    """Whether these compilations are most of another finding's pauses."""
+    """Whether these compilations are most of another finding's pauses. CUDA graphs of what is
+    compiled anew, as XLA makes them, are captured anew.
+    """
     compiles = [finding for finding in compilations if finding.cause == "recompilation"]
     ranks = {rank for finding in compiles for rank in finding.ranks}
-    return other.kind == "idle" and other.cause in ("data", "host") and set(other.ranks) <= ranks
+    is_pause = other.kind == "idle" and other.cause in ("data", "host", "capture")
+    return is_pause and set(other.ranks) <= ranks
 
 
 RULE = FindingRule(
