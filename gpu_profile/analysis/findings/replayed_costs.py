@@ -42,8 +42,9 @@ def replay_costs(
     rare: RareCauses,
 ) -> list[Finding]:
     """The findings with their replayed costs: first those of the plan in its order, then the
-    largest cost first; last those that cost something only when the plan's first items are gone. A
-    GPU that waits for launches costs more than the cause of it, which the plan names first.
+    largest cost first, trades after others; last those that cost something only when the plan's
+    first items are gone. A GPU that waits for launches costs more than the cause of it, which the
+    plan names first.
 
     A loss of two causes is told once: the second finding says what it gains when the first is gone.
     Without a replay the costs are the most that the causes can cost. With a `shadow` they are of
@@ -286,4 +287,7 @@ def _is_cause_of_bound(finding: Finding, other: Finding) -> bool:
 
 
 def _sort_key(finding: Finding) -> tuple[object, ...]:
-    return (-round(finding.cost_ms, 3), finding.kind, finding.ranks)
+    """Trades after others, then the largest cost first."""
+    change = RULES[finding.kind].edit(finding)
+    is_trade = change is not None and change.is_trade
+    return (is_trade, -round(finding.cost_ms, 3), finding.kind, finding.ranks)

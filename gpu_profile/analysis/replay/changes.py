@@ -43,6 +43,12 @@ class Change:
     """It takes away more than a fix of the program can (every launch, or every transfer), or the
     fix changes what the program computes.
     """
+    is_trade: bool = False
+    """Its fix gives something up for the time, such as digits of the result or memory: it comes
+    after all causes whose fix does not.
+    """
+    is_last: bool = False
+    """A trade that the program may have made on purpose: it comes after bounds, too."""
     frees_communication: bool = False
     """Communication that is shorter slows what is on the critical path less."""
     core: Apply | None = None

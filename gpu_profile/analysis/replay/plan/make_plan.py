@@ -34,6 +34,10 @@ from gpu_profile.analysis.replay.edits.iterations import (
     find_copying_calls,
 )
 from gpu_profile.analysis.replay.edits.kernels.channels_first import put_channels_last
+from gpu_profile.analysis.replay.edits.kernels.double_precision import (
+    has_only_doubles,
+    use_single_precision,
+)
 from gpu_profile.analysis.replay.edits.kernels.fused_attention import fuse_attention
 from gpu_profile.analysis.replay.edits.kernels.fused_chains import fuse_chains
 from gpu_profile.analysis.replay.edits.kernels.tensor_cores import use_tensor_cores
@@ -77,7 +81,8 @@ def list_changes(graph: RunGraph) -> tuple[Change, ...]:
     waits = () if _waits_for_tokens(graph) else (WAITS,)
     captures = (CAPTURES,) if len(find_captures(graph)) else ()
     products = (use_tensor_cores(), align_products(), put_channels_last())
-    kernels = (*products, fuse_attention(), fuse_chains(), SMALL_GRIDS)
+    doubles = use_single_precision(has_only_doubles(graph))
+    kernels = (*products, fuse_attention(), doubles, fuse_chains(), SMALL_GRIDS)
     copies = (PAGEABLE_COPIES, EARLY_COPIES)
     first = (*captures, *copies, ALLOCATIONS, FEW_COPIES, *waits, *kernels)
     engine = (MISSED_GRAPHS, DECODE_GAP, PROMPTS) if graph.is_engine else ()
@@ -192,7 +197,7 @@ def _hides_pauses(
 
 
 def _choose_best(replay: Replay, weights: Weights, useful: Sequence[Trial], now: float) -> Trial:
-    graph = replay.graph
+    graph, useful = replay.graph, _leave_trades(replay.graph, useful)
     candidates, most = useful, max(now - trial.step_ms for trial in useful)
     causes = [trial for trial in useful if not is_bound(graph, trial.change)]
     if causes:
@@ -204,6 +209,14 @@ def _choose_best(replay: Replay, weights: Weights, useful: Sequence[Trial], now:
         best = _choose_work(graph, useful, candidates, best, now)
     earlier = best.change.list_earlier(graph) if best.change.list_earlier else ()
     return next((trial for trial in useful if trial.change.text in earlier), best)
+
+
+def _leave_trades(graph: RunGraph, useful: Sequence[Trial]) -> Sequence[Trial]:
+    """The trials without trades that have to wait: for each cause, and the last ones for bounds."""
+    others = [trial for trial in useful if not trial.change.is_trade]
+    if any(not is_bound(graph, trial.change) for trial in others):
+        return others
+    return [trial for trial in useful if not trial.change.is_last] or useful
 
 
 def _is_before_bounds(

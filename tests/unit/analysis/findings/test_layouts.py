@@ -43,6 +43,8 @@ def record(layer: tuple[tuple[float, str], ...]) -> Training:
         ("cutlass_80_tensorop_bf16_s16816gemm_bf16_128x128_tn_align8", 1),
         ("void cutlass::Kernel2<cutlass_80_simt_sgemm_128x256_8x4_nt_align1>(T1::Params)", 1),
         ("nvjet_sm90_tst_256x128_64x4_1x2_h_bz_coopA_TNT", 1),
+        ("cutlass_80_tensorop_d884gemm_128x64_16x3_nn_align1", 1),
+        ("cutlass_80_tensorop_c1688gemm_64x64_16x3_nn_align1", 1),
     ],
 )
 def test_a_name_tells_how_many_elements_a_product_loads(name: str, left: float) -> None:

@@ -12,9 +12,10 @@ from gpu_profile.analysis.replay.run.run_graph import RunGraph
 from gpu_profile.analysis.replay.step_times import measure_steps
 from gpu_profile.analysis.replay.weights import Weights
 
-_UNALIGNED = re.compile(r"tensorop_\w*?gemm(\w*)_align([12])\b")
+_UNALIGNED = re.compile(r"tensorop_(?!g?[cdz]\d)\w*?gemm(\w*)_align([12])\b")
 """In names of CUTLASS, which cuBLAS has for such rows: `cutlass_75_tensorop_bf16_s1688gemm_
-bf16_128x128_tn_align1` loads one element at a time."""
+bf16_128x128_tn_align1` loads one element at a time. All kernels of doubles (d884gemm) and of
+complex numbers (c1688gemm, z884gemm) are so."""
 _TRANSPOSE = re.compile(r"nchwToNhwc|nhwcToNchw")
 LEFT = {"1": 0.18, "2": 0.35}
 """The part of the time that an aligned product of 16 bits takes, by the elements that an unaligned
