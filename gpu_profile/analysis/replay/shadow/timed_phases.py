@@ -17,7 +17,9 @@ from gpu_profile.analysis.replay.shadow.plain_step import PHASES, Ratios
 
 LEAST_FACTOR, MOST_FACTOR = 0.3, 1.0
 """Of programs that the host limits the control asks for 0.39 to 0.92. A ratio beyond these is not
-the profiler's: a host that runs ahead can wait for the GPU in the control alone."""
+the profiler's: a host that runs ahead can wait for the GPU in the control alone, and in one phase
+alone: the forward took 0.66 and the backward pass 1.13 times its recorded time where the GPU was
+the limit. Such a phase does not count."""
 MOST_WAITS, MOST_FIXED = 0.1, 0.5
 """The parts of a phase in which its calls wait for the GPU, and which the profiler does not slow:
 with more the ratio is not of the host's work."""
@@ -55,7 +57,7 @@ def measure_host(graph: RunGraph, ratios: Ratios) -> TimedHost | None:
     for phase, ratio in zip(PHASES, ratios, strict=True):
         rows = _find_calls(graph, phase)
         span, wait, fixed = (int(t[rows].sum()) for t in (times.span, times.wait, times.fixed))
-        if ratio and span and wait < MOST_WAITS * span and fixed < MOST_FIXED * span:
+        if 0 < ratio <= MOST_FACTOR and span and wait < MOST_WAITS * span and fixed < MOST_FIXED * span:
             phases.append(phase)
             after, before = after + ratio * span - fixed, before + span - fixed
     if before < max(1.0, LEAST_WORK * float((times.span - times.fixed).sum())):

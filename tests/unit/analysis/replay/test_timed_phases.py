@@ -64,6 +64,7 @@ def find(rank: RankGraph, control_us: float, ratios: Ratios) -> tuple[Replay, Sh
         ((0.0, 0.0, 0.8), 0.8, ("optimizer",)),
         ((0.6, 0.0, 0.8), 0.7, ("forward", "optimizer")),
         ((0.6, 0.9, 0.6), 0.7, ("forward", "backward", "optimizer")),
+        ((0.6, 1.13, 0.8), 0.7, ("forward", "optimizer")),
     ],
 )
 def test_phases_count_by_their_recorded_time(
