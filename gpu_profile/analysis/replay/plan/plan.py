@@ -98,8 +98,11 @@ class Plan:
 
     def _describe_timing(self) -> str:
         """Where the factor was measured; "" where the control's step tells it."""
-        phases = " and ".join(f"the {phase}" for phase in self.timed_in)
-        return f", as measured in {phases}" if phases else ""
+        if not self.timed_in:
+            return ""
+        *others, last = (f"the {phase}" for phase in self.timed_in)
+        measured = f"{', '.join(others)} and {last}" if others else last
+        return f", as measured in {measured}"
 
     def _describe_callbacks(self) -> str:
         """What the control holds of the profiler; "" where that is not the host's step."""

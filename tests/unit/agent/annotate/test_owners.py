@@ -52,7 +52,7 @@ def test_only_the_owner_has_hooks(site: Path, tool: Path) -> None:
     assert list_pushed(site) == 3 * STEP
 
 
-def test_the_host_is_timed_in_the_forward_and_the_optimizer(site: Path, tool: Path) -> None:
+def test_the_host_is_timed_in_three_phases(site: Path, tool: Path) -> None:
     """By the program's clock, in each step and without what a closure does: it sleeps for 50 ms. A
     forward in another thread is none of the step's.
     """

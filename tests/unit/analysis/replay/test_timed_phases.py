@@ -148,6 +148,9 @@ def test_a_factor_that_gives_the_control_is_taken() -> None:
     assert shadow.step_ms == pytest.approx(0.072, rel=0.02)
     words = make_plan(replay, shadow).to_lines()[0]
     assert "takes 60 % of the recorded time, as measured in the forward and the optimizer)" in words
+    _, shadow = find(make_phases(), 73, (0.6, 0.6, 0.6))
+    words = make_plan(replay, shadow).to_lines()[0]
+    assert "as measured in the forward, the backward and the optimizer)" in words
 
 
 def test_a_control_of_forwards_alone_tells_the_host_and_the_step() -> None:
