@@ -36,6 +36,7 @@ from gpu_profile.analysis.activity.steps.step_ranges import (
     tell_unfinished,
 )
 from gpu_profile.analysis.activity.steps.steps import NO_STEPS, Steps
+from gpu_profile.analysis.activity.steps.turns_of_passes import join_turns
 from gpu_profile.analysis.arrays.columns import list_distinct
 from gpu_profile.analysis.arrays.memo import once_each
 from gpu_profile.analysis.arrays.types import IntArray
@@ -73,7 +74,10 @@ def _find_series(activity: Activity) -> RepeatedSteps | str:
     silence = find_silence(activity)
     if silence and not silence.has_earlier_marks:
         return f"the recording of the GPU ends {silence.to_text()}"
-    return repeated_steps(activity)
+    series = repeated_steps(activity)
+    if isinstance(series, str) or _trains(activity):
+        return series
+    return join_turns(activity, series)
 
 
 def _trains(activity: Activity) -> bool:

@@ -68,10 +68,11 @@ def remove_waits(ranks: Sequence[int] = ()) -> Apply:
         weights = unblock_calls(graph, weights, np.flatnonzero(chosen))
         copies = _find_awaited_copies(graph, chosen, COPY_TO_HOST)
         written = _find_awaited_copies(graph, chosen, COPY_TO_DEVICE)
-        unread = np.r_[copies, _find_tests(graph, copies)]
+        tests = _find_tests(graph, copies)
+        unread = np.r_[copies, tests]
         issuing = graph.ops.call[unread].astype(np.int64)
         only_wait[issuing] = chosen[issuing] = True
-        weights = fuse_read_loops(graph, _drop_operations(graph, weights, unread), copies)
+        weights = fuse_read_loops(graph, _drop_operations(graph, weights, unread), copies, tests)
         weights = fuse_write_loops(graph, weights, written)
         weights = skip_round_trips(graph, weights)
         return _drop_calls(graph, weights, np.flatnonzero(only_wait & chosen))
@@ -96,9 +97,10 @@ def awaits_data(graph: RunGraph) -> bool:
 def describe_waits(graph: RunGraph) -> str:
     """Evidence of what goes with the waits; "" without any."""
     waits = _mark_waits(graph)
+    copies = _find_awaited_copies(graph, waits, COPY_TO_HOST)
     lines = (
         _describe_rows(graph),
-        describe_read_loops(graph, _find_awaited_copies(graph, waits, COPY_TO_HOST)),
+        describe_read_loops(graph, copies, _find_tests(graph, copies)),
         describe_write_loops(graph, _find_awaited_copies(graph, waits, COPY_TO_DEVICE)),
         describe_round_trips(graph),
     )

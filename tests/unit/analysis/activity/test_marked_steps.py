@@ -109,6 +109,63 @@ def test_captured_inference_has_the_steps_of_its_replays(tmp_path: Path) -> None
     assert 39 <= len(steps) <= 40
 
 
+def look(rank: Rank, turns: int) -> None:
+    """A loop over what a model found, each turn of which asks for a value, and some for two."""
+    for turn in range(turns):
+        work(rank, "compare", "sum")
+        rank.item()
+        if turn % 7 in (2, 3, 6):
+            work(rank, "divide")
+            rank.item()
+
+
+def infer(rank: Rank, least: int, most: int) -> None:
+    """20 images with so many masks, each after a forward pass."""
+    for turns in np.random.default_rng(0).integers(least, most, 20).tolist():
+        mark(rank, "forward", "embed", "mlp", "head")
+        look(rank, turns)
+
+
+def test_a_loop_after_each_forward_pass_is_a_part_of_its_step(tmp_path: Path) -> None:
+    (rank,) = ranks_of(1)
+    begin = rank.now
+    infer(rank, 60, 80)
+    steps = steps_of(rank, [begin], tmp_path / "masks.sqlite")
+    assert steps.source == "range gpu-profile:forward and a loop after it"
+    passes = first(tmp_path / "masks.sqlite").ranges.called("gpu-profile:forward")
+    assert steps.host_start.tolist() == passes.start.tolist()
+
+
+def test_words_after_the_forward_pass_of_a_prompt_are_steps(tmp_path: Path) -> None:
+    """CUDA graphs make the words, without marks."""
+    (rank,) = ranks_of(1)
+    begin = rank.now
+    for words in np.random.default_rng(0).integers(20, 40, 20).tolist():
+        mark(rank, "forward", "embed", "mlp", "head")
+        for _ in range(words):
+            rank.copy(1)
+            rank.graph(900)
+            rank.item()
+    steps = steps_of(rank, [begin], tmp_path / "words.sqlite")
+    assert steps.source.startswith("repetition of 3 launches")
+    assert len(steps) > 20 * 20
+
+
+@pytest.mark.parametrize("is_first", [True, False])
+def test_passes_of_a_part_of_a_program_begin_no_steps(is_first: bool, tmp_path: Path) -> None:
+    """20 marked ones come before 4,000 turns of what has no marks, or after these."""
+    (rank,) = ranks_of(1)
+    begin = rank.now
+    if not is_first:
+        look(rank, 4000)
+    infer(rank, 60, 80)
+    if is_first:
+        look(rank, 4000)
+    steps = steps_of(rank, [begin], tmp_path / "part.sqlite")
+    assert steps.source.startswith("repetition of")
+    assert len(steps) > 400
+
+
 def test_marks_of_steps_hold_against_a_long_evaluation(tmp_path: Path) -> None:
     (rank,) = ranks_of(1)
     begins = []

@@ -122,8 +122,10 @@ def test_narrow_kernels_of_the_turns_of_a_loop_run_side_by_side(reads: int, left
     assert predict_us(graph, remove_waits()) == pytest.approx(left_us, abs=0.1)
 
 
-def make_item_loop(turns: int, kernels: int, blocks: int) -> RankGraph:
-    """Each step: turns of so many kernels of 4 us, each with its launch of 5 us, and a read."""
+def make_item_loop(turns: int, kernels: int, blocks: int, size: int = 4) -> RankGraph:
+    """Each step: turns of so many kernels of 4 us, each with its launch of 5 us, and a read of
+    `size` bytes.
+    """
     calls, ops, returns, now = list[Call](), list[Op](), list[tuple[int, int]](), 0
     for step in range(STEPS):
         for _ in range(turns):
@@ -131,7 +133,7 @@ def make_item_loop(turns: int, kernels: int, blocks: int) -> RankGraph:
                 ops.append(Op(now + 6_000, now + 10_000, len(calls), step, blocks=blocks))
                 calls.append(Call(now, now + 5_000, step))
                 now += 5_000
-            ops.append(Op(now + 6_000, now + 8_000, len(calls), step, COPY, bytes=4))
+            ops.append(Op(now + 6_000, now + 8_000, len(calls), step, COPY, bytes=size))
             calls.append(Call(now, now + 5_000, step))
             returns.append((len(ops) - 1, len(calls)))
             calls.append(Call(now + 5_000, now + 11_000, step, SYNC, waits=True))
@@ -149,6 +151,15 @@ def test_more_kernels_of_an_item_are_fused_if_six_items_fit_side_by_side(
     longer: it needs the one before.
     """
     graph = join(make_item_loop(8, kernels, blocks))
+    assert predict_us(graph, remove_waits()) == pytest.approx(left_us, abs=0.5)
+
+
+@pytest.mark.parametrize(("kernels", "left_us"), [(7, 47.1), (8, 280)])
+def test_a_kernel_that_makes_a_truth_value_is_no_part_of_a_turn(
+    kernels: int, left_us: float
+) -> None:
+    """It goes with its read: six of seven are left, as of an item."""
+    graph = join(make_item_loop(8, kernels, blocks=22, size=1))
     assert predict_us(graph, remove_waits()) == pytest.approx(left_us, abs=0.5)
 
 

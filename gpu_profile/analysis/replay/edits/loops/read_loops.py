@@ -54,14 +54,16 @@ class _Turns:
         return self.launches[np.cumsum(edges)[:-1] > 0]
 
 
-def fuse_read_loops(graph: RunGraph, weights: Weights, copies: IntArray) -> Weights:
+def fuse_read_loops(
+    graph: RunGraph, weights: Weights, copies: IntArray, tests: IntArray
+) -> Weights:
     """What a loop launches for each of its reads (`copies`) is a part of what it launches first:
     the launches take no time, and the kernels begin and end with the first one, beside each other
     where they leave multiprocessors idle. What autograd launches for it is one pass, too: a batch
     takes the place of such a loop, with all of the host's work in it. Of another one the host may
-    need the values one by one.
+    need the values one by one. `tests`: kernels that go with the reads, and do not count.
     """
-    turns, in_loop = _find_read_turns(graph, copies)
+    turns, in_loop = _find_read_turns(graph, copies, tests)
     weights = _fuse_launches(graph, weights, turns.list_calls(in_loop))
     backward = find_backward_rows(graph, turns.launches[turns.end[in_loop]])
     if not len(backward.calls):
@@ -70,9 +72,9 @@ def fuse_read_loops(graph: RunGraph, weights: Weights, copies: IntArray) -> Weig
     return join_rows(graph, weights, backward)
 
 
-def describe_read_loops(graph: RunGraph, copies: IntArray) -> str:
+def describe_read_loops(graph: RunGraph, copies: IntArray, tests: IntArray) -> str:
     """Evidence of what autograd launches for the loops of these reads; "" without any."""
-    turns, in_loop = _find_read_turns(graph, copies)
+    turns, in_loop = _find_read_turns(graph, copies, tests)
     count = len(find_backward_rows(graph, turns.launches[turns.end[in_loop]]).calls) / graph.steps
     if not count:
         return ""
@@ -82,14 +84,19 @@ def describe_read_loops(graph: RunGraph, copies: IntArray) -> str:
     )
 
 
-def _find_read_turns(graph: RunGraph, copies: IntArray) -> tuple[_Turns, Flags]:
+def _find_read_turns(graph: RunGraph, copies: IntArray, tests: IntArray) -> tuple[_Turns, Flags]:
     """The turns that end with these reads, and a mask of those in loops."""
     turns = _find_turns(graph, copies)
     step = graph.calls.step[turns.launches]
     is_turn = (turns.count <= MOST_READS) & (step[turns.begin - 1] == step[turns.end])
     is_wide = turns.sum(_mark_calls(graph, measure_shares(graph) > NARROW)) > 0
     most = np.where(is_wide, MOST_LAUNCHES, MOST_OF_ITEM)
-    return turns, _mark_loops(graph, turns, is_turn, most)
+    return turns, _mark_loops(graph, turns, is_turn, most + turns.sum(_mark_tests(graph, tests)))
+
+
+def _mark_tests(graph: RunGraph, tests: IntArray) -> Flags:
+    """A mask of the calls that launch these kernels."""
+    return _mark_calls(graph, np.isin(np.arange(len(graph.ops.call)), tests))
 
 
 def fuse_write_loops(graph: RunGraph, weights: Weights, copies: IntArray) -> Weights:
