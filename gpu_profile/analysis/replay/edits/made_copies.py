@@ -10,6 +10,7 @@ from gpu_profile.analysis.arrays.types import Flags, IntArray
 from gpu_profile.analysis.replay.changes import (
     LEAST_SHARE,
     find_staged_copies,
+    find_waits_after,
     match_copies,
 )
 from gpu_profile.analysis.replay.edits.host_work import (
@@ -51,8 +52,9 @@ def find_made_copies(graph: RunGraph) -> IntArray:
     """The copies before the next launch of a kernel, after a pause in which the host works on
     nothing that came from the GPU.
 
-    They hold the host for as long as is told of a cause, and for less than it pauses: a loader that
-    is fast pauses for a little before copies that are the cost by themselves.
+    With the waits beside them they hold the host for as long as is told of a cause, and alone for
+    less than it pauses: a loader that is fast pauses for a little before copies that are the cost
+    by themselves.
     """
     copies = find_staged_copies(graph)
     stretch, goes_there = number_stretches(graph), match_copies(graph, COPY_TO_DEVICE)[copies]
@@ -82,15 +84,31 @@ def _mark_usual(graph: RunGraph, stretch: IntArray, chosen: Flags) -> Flags:
 
 
 def _mark_ranks(graph: RunGraph, stretch: IntArray, copies: IntArray, chosen: Flags) -> Flags:
-    """A mask of the copies of ranks where the chosen ones hold the host for as long as is told of a
-    cause, and for less than it pauses.
+    """A mask of the copies of ranks where the chosen ones, and what waits beside them, hold the
+    host for as long as is told of a cause, and they alone for less than it pauses.
     """
-    calls, count = graph.calls, len(graph.ranks)
-    held = np.unique(graph.ops.call[copies[chosen]]).astype(np.int64)
-    copied = np.bincount(graph.call_rank[held], (calls.end - calls.start)[held], minlength=count)
+    made = np.unique(graph.ops.call[copies[chosen]]).astype(np.int64)
+    copied = _sum_calls(graph, made)
+    held = _sum_calls(graph, _list_beside(graph, stretch, made))
     pauses = find_told_pauses(graph)
-    pauses = pauses[np.isin(stretch[pauses], stretch[held])]
+    pauses = pauses[np.isin(stretch[pauses], stretch[made])]
     spent = measure_own_pauses(graph, Weights.of(graph))[pauses]
-    worked = np.bincount(graph.call_rank[pauses], spent, minlength=count)
+    worked = np.bincount(graph.call_rank[pauses], spent, minlength=len(graph.ranks))
     least = LEAST_SHARE * graph.steps * measure_steps(graph, graph.time)
-    return np.asarray(((least <= copied) & (copied < worked))[graph.op_rank[copies]], np.bool_)
+    return np.asarray(((least <= held) & (copied < worked))[graph.op_rank[copies]], np.bool_)
+
+
+def _list_beside(graph: RunGraph, stretch: IntArray, made: IntArray) -> IntArray:
+    """The calls that copy to the GPU beside these, with the waits for each: the first one of a
+    stretch waits for the GPU, and it may be small.
+    """
+    calls = graph.ops.call[match_copies(graph, COPY_TO_DEVICE)]
+    calls = calls[calls != NONE]
+    return find_waits_after(graph, calls[np.isin(stretch[calls], stretch[made])])
+
+
+def _sum_calls(graph: RunGraph, calls: IntArray) -> IntArray:
+    """The time (ns) in these calls by rank."""
+    time = (graph.calls.end - graph.calls.start)[calls]
+    sums = np.bincount(graph.call_rank[calls], time, minlength=len(graph.ranks))
+    return np.asarray(sums, np.int64)

@@ -39,6 +39,13 @@ def send_numbers(rank: Rank) -> None:
     send(rank, 0.128)
 
 
+def send_tables(rank: Rank) -> None:
+    """The first table waits for the kernels, 2.5 ms, and the second one finds the GPU idle."""
+    rank.work(1500)
+    send(rank, 0.008)
+    send_numbers(rank)
+
+
 def measure_results(rank: Rank) -> None:
     """The work is on results of the GPU, and a batch follows."""
     rank.copy(1, gb_per_s=8, pageable=True, kind=2)
@@ -63,6 +70,7 @@ def pause_in_each_fourth() -> Act:
         (draw_edges, 1),
         (fetch_batch, 0),
         (send_numbers, 0),
+        (send_tables, 1),
         (measure_results, 0),
         (pause_in_each_fourth(), 0),
     ],
