@@ -3,6 +3,8 @@
 from collections.abc import Callable
 from dataclasses import replace
 
+import numpy as np
+
 from gpu_profile.analysis.replay.changes import Change, combine
 from gpu_profile.analysis.replay.edits.calls import (
     free_host,
@@ -20,6 +22,11 @@ from gpu_profile.analysis.replay.edits.host_work import (
     remove_told_pauses,
 )
 from gpu_profile.analysis.replay.edits.kernels.small_grids import spread_small_grids
+from gpu_profile.analysis.replay.edits.loops.network_calls import (
+    batch_network,
+    describe_network_calls,
+    find_network_calls,
+)
 from gpu_profile.analysis.replay.edits.loops.repeated_calls import (
     call_once,
     describe_repeated_calls,
@@ -94,7 +101,22 @@ TINY_LAUNCHES = replace(
     join_tiny_kernels(),
     other_fix=("a CUDA graph of all launches, also where passes need each other", free_launches()),
 )
-SMALL_GRIDS = spread_small_grids()
+_GRIDS = spread_small_grids()
+
+
+def _spread_or_batch(graph: RunGraph, weights: Weights) -> Weights:
+    """A batch gives the kernels of a network with calls in a row more blocks, and takes launches
+    away; other kernels are spread.
+    """
+    network = find_network_calls(graph)
+    spread = _GRIDS.apply(graph, weights)
+    if not network.in_row:
+        return spread
+    ops = np.flatnonzero(np.isin(graph.ops.call, network.launches))
+    return batch_network(graph, spread.with_work(ops, weights.work[ops]))
+
+
+SMALL_GRIDS = replace(_GRIDS, apply=_spread_or_batch, describe=describe_network_calls)
 
 
 def _launch_less(graph: RunGraph, weights: Weights) -> Weights:
@@ -116,7 +138,7 @@ LAUNCHES = Change(
     is_bound=True,
     core=free_host(),
     list_earlier=_list_capture_ends,
-    describe=describe_repeated_calls,
+    describe=_join_evidence(describe_repeated_calls, describe_network_calls),
 )
 """A GPU that is always busy has gaps between its kernels, too: they are no cost of the host."""
 LAUNCHES_IN_CALLS = replace(LAUNCHES, unless=PAUSES.text)

@@ -18,6 +18,7 @@ from gpu_profile.analysis.replay.edits.loops.fused_kernels import (
 )
 from gpu_profile.analysis.replay.edits.loops.launch_rows import LaunchRows, find_launch_rows
 from gpu_profile.analysis.replay.edits.loops.narrow_kernels import TINY_NS
+from gpu_profile.analysis.replay.edits.loops.network_calls import mark_layers
 from gpu_profile.analysis.replay.run.run_graph import RunGraph
 from gpu_profile.analysis.replay.weights import Weights
 
@@ -75,11 +76,12 @@ def join_rows(
 
 def find_tiny_rows(graph: RunGraph, is_batched: bool = True) -> LaunchRows:
     """The rows of calls that launch small kernels, fills and copies, and are in no loop with copies
-    from the host.
+    from the host. Layers of a network that is called several times are no loop.
     """
     in_loop = np.isin(graph.ops.call, find_copy_loops(graph).rows.calls)
     tiny = mark_tiny(graph, is_batched) & ~in_loop
-    return find_launch_rows(graph, tiny).keep_main_loop(graph)
+    rows = find_launch_rows(graph, tiny).keep_main_loop(graph)
+    return rows.keep(~mark_layers(graph, rows))
 
 
 def _mark_optimizer(graph: RunGraph) -> Flags:
