@@ -40,6 +40,7 @@ from gpu_profile.analysis.replay.edits.kernels.double_precision import (
 )
 from gpu_profile.analysis.replay.edits.kernels.fused_attention import fuse_attention
 from gpu_profile.analysis.replay.edits.kernels.fused_chains import fuse_chains
+from gpu_profile.analysis.replay.edits.kernels.recomputation import RECOMPUTATION
 from gpu_profile.analysis.replay.edits.kernels.tensor_cores import use_tensor_cores
 from gpu_profile.analysis.replay.edits.kernels.unaligned_products import align_products
 from gpu_profile.analysis.replay.edits.loops.tiny_kernels import launches_loops
@@ -82,7 +83,7 @@ def list_changes(graph: RunGraph) -> tuple[Change, ...]:
     captures = (CAPTURES,) if len(find_captures(graph)) else ()
     products = (use_tensor_cores(), align_products(), put_channels_last())
     doubles = use_single_precision(has_only_doubles(graph))
-    kernels = (*products, fuse_attention(), doubles, fuse_chains(), SMALL_GRIDS)
+    kernels = (*products, fuse_attention(), doubles, fuse_chains(), SMALL_GRIDS, RECOMPUTATION)
     copies = (PAGEABLE_COPIES, EARLY_COPIES)
     first = (*captures, *copies, ALLOCATIONS, FEW_COPIES, *waits, *kernels)
     engine = (MISSED_GRAPHS, DECODE_GAP, PROMPTS) if graph.is_engine else ()
@@ -197,7 +198,7 @@ def _hides_pauses(
 
 
 def _choose_best(replay: Replay, weights: Weights, useful: Sequence[Trial], now: float) -> Trial:
-    graph, useful = replay.graph, _leave_trades(replay.graph, useful)
+    graph, useful = replay.graph, _leave_trades(replay.graph, useful, now)
     candidates, most = useful, max(now - trial.step_ms for trial in useful)
     causes = [trial for trial in useful if not is_bound(graph, trial.change)]
     if causes:
@@ -211,10 +212,16 @@ def _choose_best(replay: Replay, weights: Weights, useful: Sequence[Trial], now:
     return next((trial for trial in useful if trial.change.text in earlier), best)
 
 
-def _leave_trades(graph: RunGraph, useful: Sequence[Trial]) -> Sequence[Trial]:
-    """The trials without trades that have to wait: for each cause, and the last ones for bounds."""
+def _leave_trades(graph: RunGraph, useful: Sequence[Trial], now: float) -> Sequence[Trial]:
+    """The trials without trades that have to wait: for each cause, but for small ones that come
+    after a bound (HALF), and the last ones for bounds.
+    """
     others = [trial for trial in useful if not trial.change.is_trade]
-    if any(not is_bound(graph, trial.change) for trial in others):
+    gains: dict[bool, float] = {True: 0.0, False: 0.0}
+    for trial in others:
+        of_bound = is_bound(graph, trial.change)
+        gains[of_bound] = max(gains[of_bound], now - trial.step_ms)
+    if gains[False] and gains[False] >= HALF * gains[True]:
         return others
     return [trial for trial in useful if not trial.change.is_last] or useful
 

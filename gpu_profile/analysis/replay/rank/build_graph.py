@@ -160,7 +160,7 @@ class _Builder:
             thread=np.unique(thread, return_inverse=True)[1].astype(np.int32),
             name=self._names.add(calls.name[rows], self._activity.names),
             step=self._window.steps_of(start).astype(np.int32),
-            place=self._places.add(*_find_places(self._activity, thread, middle)),
+            place=self._places.add(*find_places(self._activity, thread, middle)),
             waits=waits,
         )
 
@@ -170,7 +170,7 @@ class _Builder:
         step = self._window.steps_of(launched)
         comm = np.cumsum(ops.kind == COMMUNICATION, dtype=np.int32) - 1
         is_comm = ops.kind[rows] == COMMUNICATION
-        places = _find_places(activity, activity.launcher_of(rows), launched)
+        places = find_places(activity, activity.launcher_of(rows), launched)
         return GpuOps(
             start=ops.start[rows] + self._offset,
             end=np.maximum(ops.end[rows], ops.start[rows] + 1) + self._offset,
@@ -223,7 +223,7 @@ def _number(rows: IntArray, size: int) -> Places:
     return numbers
 
 
-def _find_places(
+def find_places(
     activity: Activity, thread: IntArray, time: IntArray
 ) -> tuple[IntArray, Mapping[int, str]]:
     """The module, phase or NVTX range in which each thread was at each time, and their texts."""
