@@ -2,11 +2,13 @@
 
 import numpy as np
 
+from gpu_profile.analysis.activity.activity import COMPUTE
 from gpu_profile.analysis.arrays.memo import once_each
 from gpu_profile.analysis.arrays.types import Flags, IntArray
 from gpu_profile.analysis.modules.marks import OPTIMIZER
-from gpu_profile.analysis.replay.changes import Apply, Change, free_calls, shorten
+from gpu_profile.analysis.replay.changes import Apply, Change, choose_ops, free_calls, shorten
 from gpu_profile.analysis.replay.edits.loops.copy_loops import (
+    MOST_LONG,
     describe_copy_loops,
     find_copy_loops,
     run_copy_loops_once,
@@ -16,8 +18,12 @@ from gpu_profile.analysis.replay.edits.loops.fused_kernels import (
     mark_tiny,
     measure_shares,
 )
-from gpu_profile.analysis.replay.edits.loops.launch_rows import LaunchRows, find_launch_rows
-from gpu_profile.analysis.replay.edits.loops.narrow_kernels import TINY_NS
+from gpu_profile.analysis.replay.edits.loops.launch_rows import (
+    LEAST_ROW,
+    LaunchRows,
+    find_launch_rows,
+)
+from gpu_profile.analysis.replay.edits.loops.narrow_kernels import NARROW_NS, TINY_NS
 from gpu_profile.analysis.replay.edits.loops.network_calls import mark_layers
 from gpu_profile.analysis.replay.run.run_graph import RunGraph
 from gpu_profile.analysis.replay.weights import Weights
@@ -80,8 +86,27 @@ def find_tiny_rows(graph: RunGraph, is_batched: bool = True) -> LaunchRows:
     """
     in_loop = np.isin(graph.ops.call, find_copy_loops(graph).rows.calls)
     tiny = mark_tiny(graph, is_batched) & ~in_loop
+    if is_batched:
+        tiny |= _mark_long_parts(graph, tiny) & ~in_loop
     rows = find_launch_rows(graph, tiny).keep_main_loop(graph)
     return rows.keep(~mark_layers(graph, rows))
+
+
+def _mark_long_parts(graph: RunGraph, tiny: Flags) -> Flags:
+    """A mask of the long kernels among `tiny` ones of a loop, few of its launches, that are tiny on
+    all of the GPU: each pass factorizes a matrix, and a batch all of them at once.
+    """
+    ops = graph.ops
+    duration = ops.end - ops.start
+    long = choose_ops(graph) & (ops.kind == COMPUTE) & (duration >= NARROW_NS)
+    long = np.asarray(long & (duration * measure_shares(graph) < TINY_NS), np.bool_)
+    if not long.any():
+        return long
+    rows = find_launch_rows(graph, tiny | long)
+    count = np.bincount(rows.part, np.isin(rows.calls, ops.call[long]))
+    launches = np.bincount(rows.part)
+    are_parts = (count >= LEAST_ROW) & (count <= MOST_LONG * launches)
+    return np.asarray(long & np.isin(ops.call, rows.calls[are_parts[rows.part]]), np.bool_)
 
 
 def _mark_optimizer(graph: RunGraph) -> Flags:
