@@ -63,6 +63,8 @@ def _measure_early(graph: RunGraph, copies: IntArray, time: IntArray) -> IntArra
 def _find_ready(graph: RunGraph, copies: IntArray, time: IntArray) -> IntArray:
     """When what is copied is there: when it can be called, or when the last copy to the host of as
     many bytes has ended that was called before. It may bring what goes back, such as activations.
+    Nobody brings back at once what has just gone: between a result and the next frame lie neither a
+    launch nor a wait.
 
     What follows a wait may be made of what the host waited for: it is there no earlier before its
     place in its stream than it was in the recording.
@@ -72,11 +74,15 @@ def _find_ready(graph: RunGraph, copies: IntArray, time: IntArray) -> IntArray:
     lead = ops.start[copies] - graph.calls.end[call]
     latest = time[nodes.op_start[copies]] - np.where(follows, lead, np.iinfo(np.int32).max)
     ready = np.maximum(time[nodes.call_end[call]], latest)
-    reads = _list_copies(graph, COPY_TO_HOST)
+    reads, stretch = _list_copies(graph, COPY_TO_HOST), number_stretches(graph)
+    waited = np.cumsum(graph.calls.waits)
     for size in np.intersect1d(ops.bytes[reads], ops.bytes[copies]).tolist():
         rows, same = np.flatnonzero(ops.bytes[copies] == size), reads[ops.bytes[reads] == size]
         called = graph.calls.end[ops.call[same]]
-        place = np.searchsorted(called, graph.calls.end[ops.call[copies[rows]]]) - 1
+        own = ops.call[copies[rows]]
+        place = np.searchsorted(called, graph.calls.end[own]) - 1
+        last = ops.call[same[np.maximum(place, 0)]]
+        place -= (stretch[last] == stretch[own]) & (waited[last] == waited[own])
         before = np.maximum.accumulate(time[nodes.op_end[same]])[np.maximum(place, 0)]
         ready[rows] = np.where(place >= 0, np.maximum(ready[rows], before), ready[rows])
     return ready
