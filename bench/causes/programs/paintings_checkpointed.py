@@ -3,7 +3,7 @@
 The memory would hold all activations many times; the fix keeps them.
 """
 
-# causes: none
+# causes: recomputation
 import torch
 from parts import DEVICE, update, use_gpu
 from torch import nn

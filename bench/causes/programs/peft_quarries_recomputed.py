@@ -3,7 +3,7 @@
 The memory is large enough. The fix turns the gradient checkpointing off.
 """
 
-# causes: none
+# causes: recomputation
 import torch
 from parts import DEVICE, update, use_gpu
 from peft import LoraConfig, get_peft_model
