@@ -8,7 +8,7 @@ import numpy as np
 from gpu_profile.analysis.activity.activity import COMMUNICATION, NO_CALL, Activity
 from gpu_profile.analysis.activity.steps.find_steps import find_steps
 from gpu_profile.analysis.activity.steps.place_on_gpu import find_op_steps
-from gpu_profile.analysis.arrays.types import IntArray
+from gpu_profile.analysis.arrays.types import IntArray, Places
 from gpu_profile.analysis.findings.evidence.costly_kernels import judge_costly_kernels
 from gpu_profile.analysis.findings.facts.windows import list_windows
 from gpu_profile.analysis.findings.finding import Judgement
@@ -31,6 +31,11 @@ ADVICE = (
     "set_grad_checkpointing(False) of timm, no torch.utils.checkpoint; or checkpoint fewer layers, "
     "as few as the memory allows."
 )
+
+
+SAMPLED = 4
+"""Steps in which nothing runs again, of as many evenly spaced ones, stand for all: to look at each
+of a million launches takes 2 s."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,12 +64,21 @@ def collect_recomputation(activity: Activity, _: Database) -> Recomputation:
 
 def _find_rows(activity: Activity) -> tuple[IntArray, IntArray]:
     """The operations that run again, and those of forward passes; none without marks."""
-    ops = activity.ops
+    nothing = np.empty(0, np.int64), np.empty(0, np.int64)
     if load_marks(activity.ranges) is None:
-        return np.empty(0, np.int64), np.empty(0, np.int64)
-    steps = find_steps(activity)
+        return nothing
+    steps, ops = find_steps(activity), activity.ops
     step = find_op_steps(activity, steps.host_start, steps.host_end)
     rows = np.flatnonzero((step >= 0) & (ops.call != NO_CALL) & (ops.kind != COMMUNICATION))
+    sampled = np.linspace(0, len(steps), SAMPLED + 2).astype(np.int64)[1:-1]
+    if not len(_split_rows(activity, rows[np.isin(step[rows], sampled)], step)[0]):
+        return nothing
+    return _split_rows(activity, rows, step)
+
+
+def _split_rows(activity: Activity, rows: IntArray, step: Places) -> tuple[IntArray, IntArray]:
+    """Of these operations those that run again, and those of forward passes. `step`: of each."""
+    ops = activity.ops
     rows = rows[np.lexsort((activity.launch_starts[rows], step[rows]))]
     thread, launched = activity.launcher_of(rows), activity.launch_starts[rows]
     place, texts = find_places(activity, thread, launched)

@@ -56,18 +56,19 @@ def find_network_calls(graph: RunGraph) -> NetworkCalls:
         return NO_CALLS
     names, is_forward = _describe_launches(graph)
     parts = _split_launches(graph)
-    found = [(part, calls) for part in parts if (calls := _find_repeated(part, names[part])).count]
-    steps = {int(graph.calls.step[part[0]]) for part, _ in found}
+    repeated = [(part, _find_repeated(part, names[part])) for part in parts]
+    repeated = [(part, calls) for part, calls in repeated if calls.count]
+    steps = {int(graph.calls.step[part[0]]) for part, _ in repeated}
     if len(steps) < max(HALF * graph.steps, 1):
         return NO_CALLS
-    launches = np.concatenate([calls.launches for _, calls in found])
+    launches = np.concatenate([calls.launches for _, calls in repeated])
     if _mark_products(graph)[names[launches]].mean() < LEAST_PRODUCTS:
         return NO_CALLS
-    count = int(np.median([calls.count for _, calls in found]))
-    runs = [_count_runs(is_forward[part]) for part, _ in found]
+    count = int(np.median([calls.count for _, calls in repeated]))
+    runs = [_count_runs(is_forward[part]) for part, _ in repeated]
     return NetworkCalls(
         launches,
-        np.concatenate([calls.later for _, calls in found]),
+        np.concatenate([calls.later for _, calls in repeated]),
         count,
         count >= LEAST_ROW and all(1 <= number <= MOST_RUNS for number in runs),
     )
@@ -136,9 +137,11 @@ def _find_period(names: IntArray) -> tuple[int, int]:
         apart = np.diff(place)
         if len(apart) and np.mean(apart == (usual := int(np.median(apart)))) >= HALF:
             periods[usual, len(place)] += 1
-    long = [(found, key) for key, found in periods.items() if key[0] >= LEAST_LAYERS * LEAST_ROW]
-    found, key = max(long, default=(0, (0, 0)))
-    return key if found >= LEAST_ENDS else (0, 0)
+    long = [
+        (kernels, key) for key, kernels in periods.items() if key[0] >= LEAST_LAYERS * LEAST_ROW
+    ]
+    kernels, key = max(long, default=(0, (0, 0)))
+    return key if kernels >= LEAST_ENDS else (0, 0)
 
 
 def _has_layers(names: IntArray) -> bool:
