@@ -136,16 +136,17 @@ def surround(
     key, mark = object(), make_mark(message)
     guarded = _untraced(torch)
 
-    # The words of a call are its own as long as it runs: one inside another counts once.
-    def begin(words: tuple[Any, ...]) -> None:
+    # A call inside another one counts once. The words of a call would tell it apart, too, but
+    # torch.compile compiles a frame that is given tensors.
+    def begin(holder: object) -> None:
         RANGES.push(key, mark)
         if find_stopwatch is not None:
-            find_stopwatch().start(id(words))
+            find_stopwatch().start(id(holder))
 
-    def end(words: tuple[Any, ...]) -> None:
+    def end(holder: object) -> None:
         RANGES.pop(key)
         if find_stopwatch is not None:
-            find_stopwatch().stop(id(words))
+            find_stopwatch().stop(id(holder))
         if at_end is not None and SWITCH.is_alive():
             at_end()
 
@@ -155,11 +156,12 @@ def surround(
             if at_end is not None and SWITCH.asleep:
                 guarded(at_end)
             return result
-        guarded(begin, args)
+        holder = object()
+        guarded(begin, holder)
         try:
             return call(*args, **kwargs)
         finally:
-            guarded(end, args)
+            guarded(end, holder)
 
     return marked
 
