@@ -1,14 +1,12 @@
 """How fast the host works without the profiler, by the marks' times in both runs of record.sh."""
 
 import json
-import statistics
 from pathlib import Path
 from typing import Any
 
 from bench.causes.turns import WARM_STEPS
 from gpu_profile.analysis.replay.shadow.plain_step import PHASES, UNKNOWN, Ratios
-
-_FEWEST = 10
+from gpu_profile.runs.step_times import compare_phase
 
 
 def read_host_ratios(folder: Path) -> Ratios:
@@ -28,7 +26,7 @@ def read_host_ratios(folder: Path) -> Ratios:
         spans = [(round(a * per_step), round(b * per_step)) for a, b in turns["steps"]]
         # The first and the last one may be of the block beside it.
         after = [ms for begin, end in spans for ms in times[begin + 1 : end - 1]]
-        ratios.append(_compare(before, after))
+        ratios.append(compare_phase(before, after))
     return ratios[0], ratios[1], ratios[2]
 
 
@@ -37,11 +35,3 @@ def _read_file(folder: Path) -> dict[str, Any]:
         facts: dict[str, Any] = json.loads(file.read_text())
         return facts
     return {}
-
-
-def _compare(recorded: list[float], plain: list[float]) -> float:
-    """Return the ratio of the lower quartiles, as a run's control has it; 0 of few steps."""
-    if min(len(recorded), len(plain)) < _FEWEST:
-        return 0.0
-    before, after = (statistics.quantiles(times, n=4)[0] for times in (recorded, plain))
-    return after / before if before else 0.0

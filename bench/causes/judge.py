@@ -33,7 +33,7 @@ from gpu_profile.analysis.tables.analysis import Analysis
 from gpu_profile.runs.reports.open_reports import open_reports
 from gpu_profile.table import Table
 
-LEAST_PARTS = 0.1  # of a step of the program: fewer steps are not its own
+LEAST_PARTS = 0.1  # of the program's steps: if fewer are counted, they are no groups of them
 STEP_ERROR, GAIN_ERROR = 0.10, 0.25  # of the step, and of the measured gain
 
 
@@ -117,13 +117,15 @@ def _merge_nothing(_parts: object) -> Table:
 
 
 def _count_parts(facts: Sequence[DiagnosedReport]) -> float:
-    """How many of the steps that are found make one of the program, whose parts may repeat. 0.25
-    where four of the program's are found as one, of which the first one compiles.
+    """How many of the steps that the analysis counts make one of the program: 16 where parts of a
+    step repeat, 0.25 where four steps look like one, of which the first one compiles.
     """
     step = judge_run(facts).overview.step
-    steps = step.count + step.left_out if step else 0
+    counted = step.count + step.left_out if step else 0
     made = WARM_STEPS + RECORDED_STEPS
-    return round(steps / made) or 1 / round(made / steps if steps > LEAST_PARTS * made else 1)
+    if counted < LEAST_PARTS * made:
+        return 1
+    return round(counted / made) or 1 / round(made / counted)
 
 
 def _predict(

@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from gpu_profile import files
+from gpu_profile.analysis.replay.shadow.plain_step import PHASES
 from gpu_profile.errors import ReportError
 from gpu_profile.runs.reports.report_files import strip_suffix
 
 ENDING = ".steps.json"
 STEP, FORWARD = "step", "forward"
-_PHASES = "forward_ms", "backward_ms", "optimizer_ms"
 _MOST_BYTES = 1 << 23  # 100,000 steps, the most that the marks write, take 4 MB with three phases
 _MOST_STEPS = 200  # of 512 ranks these make 2 MB of run.json
 _COUNTED = 50  # of them, those after the recording
@@ -111,19 +111,12 @@ class StepTimes:
         )
 
     def _compare_phase(self, phase_ms: Sequence[float], control: int) -> float:
-        """Return the ratio of a phase's time after the recording to the recorded one; 0 of few.
-
-        The lower quartiles are compared: a host that runs ahead of its GPU waits for it in some
-        steps, and a machine that others use makes some slower.
-        """
+        """Return the ratio of a phase's time after the recording to the recorded one; 0 of few."""
         if len(phase_ms) != len(self.ms):
             return 0.0
         begin, end = self.recorded_steps
-        both = leave_out_start(phase_ms[:end], begin), phase_ms[control:][:_MOST_STEPS]
-        if min(map(len, both)) < _ENOUGH_PHASES:
-            return 0.0
-        recorded, later = (statistics.quantiles(times, n=4)[0] for times in both)
-        return later / recorded if recorded else 0.0
+        recorded = leave_out_start(phase_ms[:end], begin)
+        return compare_phase(recorded, phase_ms[control:][:_MOST_STEPS])
 
     def _measure(self, times: Sequence[float]) -> tuple[float, float]:
         """Return the mean of steps that were not recorded, and the part of slow ones in it that is
@@ -158,6 +151,18 @@ class StepTimes:
         if slowest < _SLOW * statistics.median(times) or slowest < _SLOW * recorded:
             return 0, 0.0
         return self.ms.index(slowest, len(self.ms) - len(times)), slowest
+
+
+def compare_phase(recorded: Sequence[float], later: Sequence[float]) -> float:
+    """Return the ratio of a phase's time in later steps to the recorded one; 0 of under ten steps.
+
+    The lower quartiles are compared: a host that runs ahead of its GPU waits for it in some steps,
+    and a machine that others use makes some slower.
+    """
+    if min(len(recorded), len(later)) < _ENOUGH_PHASES:
+        return 0.0
+    before, after = (statistics.quantiles(times, n=4)[0] for times in (recorded, later))
+    return after / before if before else 0.0
 
 
 def leave_out_start(times: Sequence[float], begin: int = 0) -> Sequence[float]:
@@ -206,7 +211,8 @@ def read_times(path: Path) -> StepTimes | None:
         control = None if control is None else int(control)
         unit = FORWARD if words.get("unit") == FORWARD else STEP
         phases = dict(words.get("phases", {}))
-        phase_ms = {name: _parse_times(phases.get(name, ())) for name in _PHASES}
+        names = [f"{phase}_ms" for phase in PHASES]
+        phase_ms = {name: _parse_times(phases.get(name, ())) for name in names}
     except (OSError, ReportError, ValueError, TypeError, KeyError, RecursionError):
         return None
     if not 0 <= begin <= end or (control is not None and control < end):

@@ -107,7 +107,7 @@ def mark_calls(
     message: str,
     find_stopwatch: Callable[[], Stopwatch] | None = None,
 ) -> None:
-    """Replace the function `owner.name` by one that runs it inside a range, and is timed."""
+    """Replace the function `owner.name` by that of surround()."""
     call = getattr(owner, name)
     marked = in_file_of(call, surround(torch, call, message, find_stopwatch=find_stopwatch))
     setattr(owner, name, marked)
@@ -132,12 +132,12 @@ def surround(
     at_end: Callable[[], None] | None = None,
     find_stopwatch: Callable[[], Stopwatch] | None = None,
 ) -> Callable[..., Any]:
-    """Return a function that runs `call` inside a range, with a stopwatch, and then `at_end`."""
+    """Return a function that times `call`, runs it inside a range, and then runs `at_end`."""
     key, mark = object(), make_mark(message)
     guarded = _untraced(torch)
 
-    # A call inside another one counts once. The words of a call would tell it apart, too, but
-    # torch.compile compiles a frame that is given tensors.
+    # Each call has a holder of its own, so that a call inside another one counts once. The holder
+    # is not the call's arguments: torch.compile compiles a frame that is given tensors.
     def begin(holder: object) -> None:
         RANGES.push(key, mark)
         if find_stopwatch is not None:

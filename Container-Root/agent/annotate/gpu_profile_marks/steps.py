@@ -57,8 +57,8 @@ class Steps:
         keep = self.number >= 0 and len(self.times_s) < _MOST_TIMES
         if keep:
             self.times_s.append(now - self._began)
-        for phase in (self.forward, self.backward, self.optimizer):
-            phase.end_step(keep=keep)
+        for stopwatch in self._list_stopwatches().values():
+            stopwatch.end_step(keep=keep)
         self.number += 1
         self._began = now
         self._called = set()
@@ -104,13 +104,12 @@ class Steps:
         """
         times = {
             name: [*phase.times_s, phase.open_s] if self._called else phase.times_s
-            for name, phase in (
-                ("forward", self.forward),
-                ("backward", self.backward),
-                ("optimizer", self.optimizer),
-            )
+            for name, phase in self._list_stopwatches().items()
         }
         return {name: seconds for name, seconds in times.items() if any(seconds)}
+
+    def _list_stopwatches(self) -> dict[str, Stopwatch]:
+        return {"forward": self.forward, "backward": self.backward, "optimizer": self.optimizer}
 
 
 def _make_stopwatches(clock: Callable[[], float]) -> tuple[Stopwatch, Stopwatch, Stopwatch]:

@@ -9,7 +9,7 @@ import numpy as np
 
 from gpu_profile.analysis.activity.activity import COPY, COPY_TO_DEVICE, COPY_TO_HOST
 from gpu_profile.analysis.activity.idle.blocking_calls import STAGED_BYTES
-from gpu_profile.analysis.arrays.types import Flags, IntArray
+from gpu_profile.analysis.arrays.types import Flags, IntArray, Places
 from gpu_profile.analysis.replay.changes import choose_ops, match_copies
 from gpu_profile.analysis.replay.edits.host_work import number_stretches
 from gpu_profile.analysis.replay.rank.rank_graph import NONE
@@ -63,8 +63,6 @@ def _measure_early(graph: RunGraph, copies: IntArray, time: IntArray) -> IntArra
 def _find_ready(graph: RunGraph, copies: IntArray, time: IntArray) -> IntArray:
     """When what is copied is there: when it can be called, or when the last copy to the host of as
     many bytes has ended that was called before. It may bring what goes back, such as activations.
-    Nobody brings back at once what has just gone: between a result and the next frame lie neither a
-    launch nor a wait.
 
     What follows a wait may be made of what the host waited for: it is there no earlier before its
     place in its stream than it was in the recording.
@@ -74,18 +72,27 @@ def _find_ready(graph: RunGraph, copies: IntArray, time: IntArray) -> IntArray:
     lead = ops.start[copies] - graph.calls.end[call]
     latest = time[nodes.op_start[copies]] - np.where(follows, lead, np.iinfo(np.int32).max)
     ready = np.maximum(time[nodes.call_end[call]], latest)
-    reads, stretch = _list_copies(graph, COPY_TO_HOST), number_stretches(graph)
-    waited = np.cumsum(graph.calls.waits)
+    reads = _list_copies(graph, COPY_TO_HOST)
     for size in np.intersect1d(ops.bytes[reads], ops.bytes[copies]).tolist():
         rows, same = np.flatnonzero(ops.bytes[copies] == size), reads[ops.bytes[reads] == size]
-        called = graph.calls.end[ops.call[same]]
-        own = ops.call[copies[rows]]
-        place = np.searchsorted(called, graph.calls.end[own]) - 1
-        last = ops.call[same[np.maximum(place, 0)]]
-        place -= (stretch[last] == stretch[own]) & (waited[last] == waited[own])
+        place = _find_last_reads(graph, ops.call[copies[rows]], ops.call[same])
         before = np.maximum.accumulate(time[nodes.op_end[same]])[np.maximum(place, 0)]
         ready[rows] = np.where(place >= 0, np.maximum(ready[rows], before), ready[rows])
     return ready
+
+
+def _find_last_reads(graph: RunGraph, calls: Places, reads: Places) -> IntArray:
+    """The index in `reads` of the last one called before each call, whose data may come back; NONE
+    without one. `reads`: calls in the order of their ends.
+
+    A copy to the GPU right after a read, with no launch and no wait of the host between, brings the
+    next frame, and not the result that has just left.
+    """
+    place = np.searchsorted(graph.calls.end[reads], graph.calls.end[calls]) - 1
+    last = reads[np.maximum(place, 0)]
+    stretch, waits = number_stretches(graph), np.cumsum(graph.calls.waits)
+    is_next = (stretch[last] == stretch[calls]) & (waits[last] == waits[calls])
+    return np.asarray(np.maximum(place - is_next, NONE), np.int64)
 
 
 def _find_earliest_calls(graph: RunGraph, copies: IntArray) -> tuple[IntArray, Flags]:

@@ -167,14 +167,26 @@ def find_served_copies(graph: RunGraph) -> IntArray:
 
 def _mark_worked(graph: RunGraph, stretch: IntArray, copies: IntArray) -> Flags:
     """A mask of the copies of ranks whose host works for LEAST_WORK of their time, or more."""
-    calls, count = graph.calls, len(graph.ranks)
     held = np.unique(graph.ops.call[copies]).astype(np.int64)
-    copied = np.bincount(graph.call_rank[held], (calls.end - calls.start)[held], minlength=count)
-    pauses = np.flatnonzero(calls.silent > 0)
+    pauses = np.flatnonzero(graph.calls.silent > 0)
     pauses = pauses[np.isin(stretch[pauses - 1], stretch[held])]
-    spent = measure_own_pauses(graph, Weights.of(graph))[pauses]
-    worked = np.bincount(graph.call_rank[pauses], spent, minlength=count)
-    return np.asarray((worked >= LEAST_WORK * copied)[graph.op_rank[copies]], np.bool_)
+    has_work = sum_pauses(graph, pauses) >= LEAST_WORK * sum_calls(graph, held)
+    return np.asarray(has_work[graph.op_rank[copies]], np.bool_)
+
+
+def sum_calls(graph: RunGraph, calls: IntArray) -> IntArray:
+    """The time (ns) in these calls by rank."""
+    return _sum_ranks(graph, calls, graph.calls.end - graph.calls.start)
+
+
+def sum_pauses(graph: RunGraph, calls: IntArray) -> IntArray:
+    """The time (ns) of the host's own pauses before these calls by rank."""
+    return _sum_ranks(graph, calls, measure_own_pauses(graph, Weights.of(graph)))
+
+
+def _sum_ranks(graph: RunGraph, calls: IntArray, time: IntArray) -> IntArray:
+    sums = np.bincount(graph.call_rank[calls], time[calls], minlength=len(graph.ranks))
+    return np.asarray(sums, np.int64)
 
 
 def number_stretches(graph: RunGraph) -> IntArray:

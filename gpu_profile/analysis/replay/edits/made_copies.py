@@ -17,8 +17,9 @@ from gpu_profile.analysis.replay.edits.host_work import (
     drop_copies,
     find_places,
     find_told_pauses,
-    measure_own_pauses,
     number_stretches,
+    sum_calls,
+    sum_pauses,
 )
 from gpu_profile.analysis.replay.rank.rank_graph import NONE
 from gpu_profile.analysis.replay.run.run_graph import RunGraph
@@ -88,12 +89,11 @@ def _mark_ranks(graph: RunGraph, stretch: IntArray, copies: IntArray, chosen: Fl
     host for as long as is told of a cause, and they alone for less than it pauses.
     """
     made = np.unique(graph.ops.call[copies[chosen]]).astype(np.int64)
-    copied = _sum_calls(graph, made)
-    held = _sum_calls(graph, _list_beside(graph, stretch, made))
+    copied = sum_calls(graph, made)
+    held = sum_calls(graph, _list_beside(graph, stretch, made))
     pauses = find_told_pauses(graph)
     pauses = pauses[np.isin(stretch[pauses], stretch[made])]
-    spent = measure_own_pauses(graph, Weights.of(graph))[pauses]
-    worked = np.bincount(graph.call_rank[pauses], spent, minlength=len(graph.ranks))
+    worked = sum_pauses(graph, pauses)
     least = LEAST_SHARE * graph.steps * measure_steps(graph, graph.time)
     return np.asarray(((least <= held) & (copied < worked))[graph.op_rank[copies]], np.bool_)
 
@@ -105,10 +105,3 @@ def _list_beside(graph: RunGraph, stretch: IntArray, made: IntArray) -> IntArray
     calls = graph.ops.call[match_copies(graph, COPY_TO_DEVICE)]
     calls = calls[calls != NONE]
     return find_waits_after(graph, calls[np.isin(stretch[calls], stretch[made])])
-
-
-def _sum_calls(graph: RunGraph, calls: IntArray) -> IntArray:
-    """The time (ns) in these calls by rank."""
-    time = (graph.calls.end - graph.calls.start)[calls]
-    sums = np.bincount(graph.call_rank[calls], time, minlength=len(graph.ranks))
-    return np.asarray(sums, np.int64)

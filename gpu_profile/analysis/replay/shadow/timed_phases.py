@@ -57,12 +57,8 @@ def measure_host(graph: RunGraph, ratios: Ratios) -> TimedHost | None:
     for phase, ratio in zip(PHASES, ratios, strict=True):
         rows = _find_calls(graph, phase)
         span, wait, fixed = (int(t[rows].sum()) for t in (times.span, times.wait, times.fixed))
-        if (
-            0 < ratio <= MOST_FACTOR
-            and span
-            and wait < MOST_WAITS * span
-            and fixed < MOST_FIXED * span
-        ):
+        is_work = wait < MOST_WAITS * span and fixed < MOST_FIXED * span
+        if is_work and 0 < ratio <= MOST_FACTOR:
             phases.append(phase)
             after, before = after + ratio * span - fixed, before + span - fixed
     if before < max(1.0, LEAST_WORK * float((times.span - times.fixed).sum())):
