@@ -109,9 +109,10 @@ def _list_evidence(view: View[GridFacts]) -> tuple[str, ...]:
     ms = _measure_mean(view, fact.time)
     ordered = sorted(fact.kernels, key=lambda key: (-fact.kernels[key][0], key))[:MOST_NAMES]
     names = ", ".join(_describe_kernel(fact, key) for key in ordered)
+    at_once = " (several at once)" if ms > view.step_ms else ""
     return (
-        f"rank {view.rank}: {ms:.2f} of {view.step_ms:.2f} ms a step in kernels of few blocks on "
-        f"{fact.multiprocessors} multiprocessors: {names}",
+        f"rank {view.rank}: {ms:.2f}{at_once} of {view.step_ms:.2f} ms a step in kernels of few "
+        f"blocks on {fact.multiprocessors} multiprocessors: {names}",
         "each could use its own and those that no other kernel uses beside it: the estimate makes "
         f"it as many times as fast with {FULL_REACH_THREADS} threads a block, half as many times "
         f"with twice the threads, up to {MOST_ESTIMATED:.1f} times as many with fewer; its range "
